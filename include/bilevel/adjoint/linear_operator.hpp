@@ -1,0 +1,23 @@
+#pragma once
+
+#include <Eigen/Core>
+
+#include <bilevel/space/space.hpp>
+
+namespace bilevel {
+
+/// The matrix A of phase 2's system A·x = b, known by its products.
+template <Vector V>
+class LinearOperator {
+ public:
+  virtual ~LinearOperator() = default;
+  virtual void apply(const V& x, V& out) = 0;  ///< out = A·x
+  virtual bool symmetric() const { return true; }
+  /// The whole matrix in host memory; false where |x| products are the only way.
+  virtual bool dense(Eigen::MatrixXd&) { return false; }
+  virtual bool diagonal(V&) { return false; }
+  /// out ≈ A⁻¹·r, symmetric positive definite.
+  virtual bool precondition(const V& /*r*/, V& /*out*/) { return false; }
+};
+
+}  // namespace bilevel

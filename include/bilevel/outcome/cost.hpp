@@ -1,0 +1,64 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+
+namespace bilevel {
+
+/// What a stage asked of the problem and what it held. Counts are of calls to the oracles; a
+/// combined value-and-gradient call counts as one gradient and not as a value.
+struct Cost {
+  long inner_values = 0;
+  long inner_gradients = 0;   ///< ∂φ and/or ∂θ of L_in, or the residual
+  long outer_values = 0;
+  long outer_gradients = 0;   ///< ∂φ and/or ∂θ of L_out
+  long linearisations = 0;    ///< points at which curvature was prepared
+  long hessian_products = 0;  ///< J·v and Jᵀ·v
+  long cross_products = 0;    ///< v·∂θ∂φ L and ∂θ∂φ L·u
+  long dense_hessians = 0;    ///< times the whole matrix was formed
+  long factorizations = 0;
+  std::size_t bytes = 0;      ///< peak of the vectors and matrices held by the method itself
+  double seconds_inner = 0;
+  double seconds_adjoint = 0;
+  double seconds_certificate = 0;
+
+  double seconds() const { return seconds_inner + seconds_adjoint + seconds_certificate; }
+
+  /// Cost in units of one inner gradient, by the usual operation counts: a value is half a
+  /// gradient, a Hessian or cross product two. Outer evaluations count like inner ones.
+  double gradient_equivalents() const {
+    return 0.5 * static_cast<double>(inner_values + outer_values) +
+           static_cast<double>(inner_gradients + outer_gradients) +
+           2.0 * static_cast<double>(hessian_products + cross_products);
+  }
+
+  Cost& operator+=(const Cost& other) {
+    inner_values += other.inner_values;
+    inner_gradients += other.inner_gradients;
+    outer_values += other.outer_values;
+    outer_gradients += other.outer_gradients;
+    linearisations += other.linearisations;
+    hessian_products += other.hessian_products;
+    cross_products += other.cross_products;
+    dense_hessians += other.dense_hessians;
+    factorizations += other.factorizations;
+    bytes = std::max(bytes, other.bytes);
+    seconds_inner += other.seconds_inner;
+    seconds_adjoint += other.seconds_adjoint;
+    seconds_certificate += other.seconds_certificate;
+    return *this;
+  }
+};
+
+/// Seconds since construction.
+class Stopwatch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+};
+
+}  // namespace bilevel

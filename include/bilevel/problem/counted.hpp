@@ -1,0 +1,89 @@
+#pragma once
+
+#include <utility>
+
+#include <bilevel/outcome/cost.hpp>
+#include <bilevel/problem/equilibrium.hpp>
+
+namespace bilevel {
+
+/// Passes everything through to another problem and counts the calls. Base is Equilibrium<V> or
+/// Problem<V>; the wrapped object must outlive this one.
+template <Vector V, class Base>
+class Counted : public Base {
+ public:
+  explicit Counted(Base& wrapped) : wrapped_(wrapped) {}
+
+  Cost& cost() { return cost_; }
+
+  V initial_phi() const override { return wrapped_.initial_phi(); }
+  V initial_theta() const override { return wrapped_.initial_theta(); }
+  void residual(const V& phi, const V& theta, V& out) override {
+    ++cost_.inner_gradients;
+    wrapped_.residual(phi, theta, out);
+  }
+  double outer(const V& phi, const V& theta, Wanted<V> wanted) override {
+    ++(wanted.phi || wanted.theta ? cost_.outer_gradients : cost_.outer_values);
+    return wrapped_.outer(phi, theta, wanted);
+  }
+  void linearise(const V& phi, const V& theta, double beta, std::unique_ptr<Curvature<V>>& reuse) override {
+    ++cost_.linearisations;
+    if (!reuse) reuse = std::make_unique<CountedCurvature>(cost_);
+    wrapped_.linearise(phi, theta, beta, static_cast<CountedCurvature&>(*reuse).wrapped);
+  }
+  Capabilities capabilities() const override { return wrapped_.capabilities(); }
+  Constants constants(const V& theta, const V& center, double radius) override {
+    return wrapped_.constants(theta, center, radius);
+  }
+  Rounding rounding(const V& phi, const V& theta, const V& pi) override { return wrapped_.rounding(phi, theta, pi); }
+
+ protected:
+  struct CountedCurvature final : Curvature<V> {
+    explicit CountedCurvature(Cost& ledger) : cost(ledger) {}
+    void times(const V& v, V& out) override {
+      ++cost.hessian_products;
+      wrapped->times(v, out);
+    }
+    void transpose_times(const V& v, V& out) override {
+      ++cost.hessian_products;
+      wrapped->transpose_times(v, out);
+    }
+    void cross_times(const V& v, V& out) override {
+      ++cost.cross_products;
+      wrapped->cross_times(v, out);
+    }
+    void cross_apply(const V& u, V& out) override {
+      ++cost.cross_products;
+      wrapped->cross_apply(u, out);
+    }
+    bool dense(Eigen::MatrixXd& out) override {
+      const bool formed = wrapped->dense(out);
+      cost.dense_hessians += formed;
+      return formed;
+    }
+    bool diagonal(V& out) override { return wrapped->diagonal(out); }
+    bool precondition(const V& r, V& out) override { return wrapped->precondition(r, out); }
+    double cross_norm() override { return wrapped->cross_norm(); }
+
+    std::unique_ptr<Curvature<V>> wrapped;
+    Cost& cost;
+  };
+
+  Base& wrapped_;
+  Cost cost_;
+};
+
+template <Vector V>
+using CountedEquilibrium = Counted<V, Equilibrium<V>>;
+
+template <Vector V>
+class CountedProblem final : public Counted<V, Problem<V>> {
+ public:
+  using Counted<V, Problem<V>>::Counted;
+  double inner(const V& phi, const V& theta, Wanted<V> wanted) override {
+    ++(wanted.phi || wanted.theta ? this->cost_.inner_gradients : this->cost_.inner_values);
+    return this->wrapped_.inner(phi, theta, wanted);
+  }
+};
+
+}  // namespace bilevel

@@ -1,0 +1,127 @@
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include <Eigen/Core>
+
+#include <bilevel/outcome/violations.hpp>
+#include <bilevel/space/space.hpp>
+
+namespace bilevel {
+
+inline constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double everywhere = std::numeric_limits<double>::infinity();
+
+/// Which derivatives a caller wants, and where to: null means "not wanted". The vectors have
+/// their shape already; an oracle overwrites them.
+template <Vector V>
+struct Wanted {
+  V* phi = nullptr;
+  V* theta = nullptr;
+};
+
+/// What a problem can do beyond its first derivatives.
+struct Capabilities {
+  bool curvature = true;     ///< `linearise` works; false for a first-order problem
+  bool symmetric = true;     ///< ∂φ residual is symmetric (always so for a Problem)
+  bool differenced = false;  ///< the products are finite differences, asked for by the user
+};
+
+/// Numbers about the losses as functions of φ that hold on a ball, at one θ. NaN is "not known".
+/// Letters are those of the paper's assumptions and of docs/certificates.md.
+struct Constants {
+  double mu = unknown;                     ///< L_in is μ-strongly convex (or σ_min(J) ≥ μ along every segment)
+  double smoothness = unknown;             ///< L: ‖∂φ residual‖ ≤ L
+  double hessian_lipschitz = unknown;      ///< ρ_H
+  double cross_lipschitz = unknown;        ///< ρ_χ, of χ = ∂θ∂φ L_in
+  double cross_norm = unknown;             ///< sup ‖χ‖
+  double outer_lipschitz = unknown;        ///< B: sup ‖∂φ L_out‖
+  double outer_smoothness = unknown;       ///< L_out: Lipschitz constant of ∂φ L_out
+  double outer_cross_lipschitz = unknown;  ///< M_out: Lipschitz constant of ∂θ L_out
+};
+
+/// Upper bounds, in the 2-norm, of the rounding errors made when the quantities of a certificate
+/// are evaluated. NaN is "not known"; a certificate is then at best "estimated".
+struct Rounding {
+  double residual = unknown;  ///< of residual(φ, θ)
+  double adjoint = unknown;   ///< of ∂φ L_out − π·∂φ residual
+  double gradient = unknown;  ///< of ∂θ L_out − π·∂θ residual
+};
+
+/// Curvature of L_in + β·L_out at one point, prepared once by `linearise` and multiplied many
+/// times. J = ∂φ(residual + β ∂φ L_out), χ = ∂θ(residual + β ∂φ L_out), |φ|×|θ|.
+template <Vector V>
+class Curvature {
+ public:
+  virtual ~Curvature() = default;
+
+  virtual void times(const V& v, V& out) = 0;                              ///< out = J·v
+  virtual void transpose_times(const V& v, V& out) { times(v, out); }      ///< out = Jᵀ·v
+  virtual void cross_times(const V& v, V& out) = 0;                        ///< out = χᵀ·v, of θ's shape
+  virtual void cross_apply(const V& u, V& out) = 0;                        ///< out = χ·u, of φ's shape
+
+  /// The whole matrix J in host memory; false where the problem has no cheaper way than |φ| products.
+  virtual bool dense(Eigen::MatrixXd&) { return false; }
+  /// The diagonal of J, for the Jacobi preconditioner.
+  virtual bool diagonal(V&) { return false; }
+  /// out ≈ J⁻¹·r, symmetric positive definite: the problem's own preconditioner.
+  virtual bool precondition(const V& /*r*/, V& /*out*/) { return false; }
+  /// An upper bound of ‖χ‖₂ that holds without doubt (Frobenius norm, exact diagonal); NaN if there is none.
+  virtual double cross_norm() { return unknown; }
+};
+
+/// Something that settles: the state φ at which residual(φ, θ) = 0, and an outer loss that
+/// judges it. Oracles may use storage inside the problem: one problem object, one thread.
+template <Vector V>
+class Equilibrium {
+ public:
+  virtual ~Equilibrium() = default;
+
+  /// Where a solve starts unless told otherwise; also says what shape φ and θ have.
+  virtual V initial_phi() const = 0;
+  virtual V initial_theta() const = 0;
+
+  /// What is zero once it has settled.
+  virtual void residual(const V& phi, const V& theta, V& out) = 0;
+  /// L_out, and its partial derivatives where wanted, in one pass.
+  virtual double outer(const V& phi, const V& theta, Wanted<V> wanted) = 0;
+
+  /// Prepare the curvature at a point. `reuse` is null or what an earlier call of the same
+  /// problem left there; its storage is used again.
+  virtual void linearise(const V& /*phi*/, const V& /*theta*/, double /*beta*/, std::unique_ptr<Curvature<V>>& /*reuse*/) {
+    throw InvalidInput("this problem offers first derivatives only: implicit differentiation and Newton "
+                       "methods need linearise(); ask for with_difference_products() or use a first-order method");
+  }
+  virtual Capabilities capabilities() const { return {}; }
+  /// Constants that hold for all φ within `radius` of `center` at this θ.
+  virtual Constants constants(const V& /*theta*/, const V& /*center*/, double /*radius*/) { return {}; }
+  virtual Rounding rounding(const V& /*phi*/, const V& /*theta*/, const V& /*pi*/) { return {}; }
+};
+
+/// An equilibrium that minimises: the residual is ∂φ L_in.
+template <Vector V>
+class Problem : public Equilibrium<V> {
+ public:
+  /// L_in, and its partial derivatives where wanted, in one pass.
+  virtual double inner(const V& phi, const V& theta, Wanted<V> wanted) = 0;
+
+  void residual(const V& phi, const V& theta, V& out) override { inner(phi, theta, {.phi = &out}); }
+};
+
+/// Refuses shapes that do not fit the problem, before any work starts. `what` names the caller.
+template <Vector V>
+void require_shapes(const Equilibrium<V>& problem, const V* phi, const V* theta, std::string_view what) {
+  const Index phis = Space<V>::size(problem.initial_phi()), thetas = Space<V>::size(problem.initial_theta());
+  if (phis == 0) throw InvalidInput(fmt::format("{}: phi has dimension 0, so there is nothing that settles", what));
+  if (thetas == 0) throw InvalidInput(fmt::format("{}: theta has dimension 0, so there is nothing to learn", what));
+  if (phi && Space<V>::size(*phi) != phis)
+    throw InvalidInput(fmt::format("{}: phi has {} elements, the problem wants {}", what, Space<V>::size(*phi), phis));
+  if (theta && Space<V>::size(*theta) != thetas)
+    throw InvalidInput(fmt::format("{}: theta has {} elements, the problem wants {}", what, Space<V>::size(*theta), thetas));
+  if (phi && !all_finite(*phi)) throw InvalidInput(fmt::format("{}: the start phi holds NaN or infinity", what));
+  if (theta && !all_finite(*theta)) throw InvalidInput(fmt::format("{}: theta holds NaN or infinity", what));
+}
+
+}  // namespace bilevel

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+namespace bilevel {
+
+using Index = std::ptrdiff_t;
+
+/// What a vector must be able to do: specialise this for a vector type V and every algorithm of
+/// the library runs on it. Scalars cross the border as double whatever V holds.
+///
+///   Scalar                       float or double: what one element is stored as
+///   dot(x, y)                    Σ x_i y_i, accumulated in double, in an order fixed by the sizes
+///   axpy(a, x, y)                y += a·x
+///   scale(a, x)                  x *= a; a = 0 writes zeros even over NaN
+///   copy(x, y)                   y = x; no allocation when the shapes agree
+///   zeros_like(x)                a new vector of x's shape
+///   multiply(x, y), divide(x, y) y_i *= x_i, y_i /= x_i
+///   sqrt(x)                      x_i = √x_i
+///   clamp(lower, upper, x)       x_i into [lower_i, upper_i]
+///   max_abs(x)                   max |x_i|; NaN if any element is NaN; 0 for an empty vector
+///   random(seed, x)              standard normal elements, the same for the same seed and shape
+///   size(x)                      number of elements
+///   to_host(x, p), from_host(p, x)  size(x) doubles, in an order that both agree on
+///
+/// Nothing else is asked for.
+template <class V>
+struct Space;
+
+template <class V>
+concept Vector = std::copyable<V> && requires(const V& x, V& y, double a, std::uint64_t seed, double* host) {
+  typename Space<V>::Scalar;
+  { Space<V>::dot(x, x) } -> std::same_as<double>;
+  Space<V>::axpy(a, x, y);
+  Space<V>::scale(a, y);
+  Space<V>::copy(x, y);
+  { Space<V>::zeros_like(x) } -> std::same_as<V>;
+  Space<V>::multiply(x, y);
+  Space<V>::divide(x, y);
+  Space<V>::sqrt(y);
+  Space<V>::clamp(x, x, y);
+  { Space<V>::max_abs(x) } -> std::same_as<double>;
+  Space<V>::random(seed, y);
+  { Space<V>::size(x) } -> std::convertible_to<Index>;
+  Space<V>::to_host(x, host);
+  Space<V>::from_host(host, y);
+};
+
+template <Vector V>
+double norm(const V& x) {
+  return std::sqrt(Space<V>::dot(x, x));
+}
+
+template <Vector V>
+bool all_finite(const V& x) {
+  return std::isfinite(Space<V>::max_abs(x));
+}
+
+/// The spacing of V's numbers at 1.
+template <Vector V>
+constexpr double unit_roundoff() {
+  return sizeof(typename Space<V>::Scalar) == 4 ? 0x1p-24 : 0x1p-53;
+}
+
+/// Bytes of the elements of x.
+template <Vector V>
+std::size_t bytes_of(const V& x) {
+  return static_cast<std::size_t>(Space<V>::size(x)) * sizeof(typename Space<V>::Scalar);
+}
+
+}  // namespace bilevel
