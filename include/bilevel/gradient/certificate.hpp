@@ -1,0 +1,76 @@
+#pragma once
+
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include <bilevel/problem/equilibrium.hpp>
+
+namespace bilevel {
+
+/// What stands behind an error bound: proven constants, measured ones, or nothing.
+enum class Kind { none, estimated, rigorous };
+/// May the gradient be used? See `Certificate::judge`.
+enum class Verdict { untrusted, doubtful, trusted };
+
+std::string_view name(Kind kind);
+std::string_view name(Verdict verdict);
+
+/// How far an outer gradient can be trusted, and why. Formulas: docs/certificates.md.
+struct Certificate {
+  Kind kind = Kind::none;
+  Verdict verdict = Verdict::untrusted;
+  double bound = std::numeric_limits<double>::infinity();  ///< ‖∇ − ∇̂‖ ≤ bound
+  double theorem_bound = unknown;     ///< the paper's C(δ + δ′), where its constants exist and δ < μ/2ρ
+  double inner_residual = unknown;    ///< ‖∂φ L_in(φ̂)‖ with its rounding error
+  double adjoint_residual = unknown;  ///< ‖ĝ − π̂Ĥ‖ with its rounding error
+  double delta = unknown;             ///< ‖φ̂ − φ*‖ ≤ δ
+  double delta_prime = unknown;       ///< ‖π̂ − ĝĤ⁻¹‖ ≤ δ′
+  double mu = unknown;                ///< the μ that the bound divides by
+  double smoothness = unknown;        ///< L, where known or measured
+  std::string mu_source = "unknown";
+  std::string smoothness_source = "unknown";
+  std::string reason = "not computed";
+
+  /// Sets the verdict: trusted if bound ≤ max(0.1·‖gradient‖, outer_tolerance), doubtful if
+  /// bound ≤ max(‖gradient‖, outer_tolerance), untrusted otherwise. A gradient from a phase that
+  /// did not converge (`settled` false) is doubtful at best.
+  void judge(double gradient_norm, double outer_tolerance, bool settled);
+};
+
+struct CertificateOptions {
+  bool enabled = true;
+  /// Largest |φ| for which the whole matrix J is formed to find its smallest eigenvalue when the problem
+  /// does not know μ: O(|φ|³) work, 10⁷ operations at 200. Beyond, Lanczos estimates it.
+  Index dense_limit = 200;
+  /// Secant estimates of Lipschitz constants see few directions: they are multiplied by this.
+  double secant_safety = 2;
+  std::uint64_t seed = 1;
+
+  Violations validate() const;
+};
+
+/// What the two phases left behind.
+template <Vector V>
+struct Phases {
+  const V& theta;
+  const V& phi;
+  const V& pi;
+  const V& inner_residual;        ///< ∂φ L_in(φ̂)
+  double adjoint_residual;        ///< ‖ĝ − π̂Ĥ‖
+  const V& outer_phi;             ///< ĝ
+  const V& outer_theta;           ///< ∂θ L_out(φ̂)
+  const V& gradient;
+  double smallest_ritz = unknown; ///< what phase 2 saw of the spectrum on its way
+  double largest_ritz = unknown;
+};
+
+/// Bounds the error of the gradient that two phases gave. `curvature` is J and χ at φ̂ with β = 0 (null
+/// for a first-order problem).
+template <Vector V>
+Certificate certify(Equilibrium<V>& problem, Curvature<V>* curvature, const Phases<V>& phases,
+                    const CertificateOptions& options);
+
+}  // namespace bilevel
+
+#include <bilevel/gradient/certify.hpp>

@@ -1,0 +1,296 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include <bilevel/gradient/certificate.hpp>
+#include <bilevel/gradient/spectrum.hpp>
+#include <bilevel/problem/gamma.hpp>
+
+namespace bilevel {
+namespace detail {
+
+/// One certificate in the making. With r = ∂φL_in(φ̂), s = ĝ − π̂Ĥ (both with their rounding errors):
+///
+///   δ = ‖r‖/μ  where L_in is μ-strongly convex, else Newton–Kantorovich around φ̂
+///   ‖∇ − ∇̂‖ ≤ M_out δ + ‖π̂‖ρ_χ δ + (‖χ̂‖ + ρ_χ δ)·(‖s‖ + (L_out + ‖π̂‖ρ_H) δ)/μ + rounding
+template <Vector V>
+class Certifier {
+ public:
+  Certifier(Equilibrium<V>& problem, Curvature<V>* curvature, const Phases<V>& phases, const CertificateOptions& options)
+      : problem_(problem), curvature_(curvature), phases_(phases), options_(options) {}
+
+  Certificate run();
+
+ private:
+  void measure_residuals();
+  bool bound_globally();
+  bool bound_locally();
+  Spectrum spectrum_here();
+  void estimate_missing_constants(double distance);
+  double cross_norm_here();
+  void assemble();
+
+  /// What is only estimated, and therefore keeps the certificate from being rigorous.
+  void doubt(std::string what) {
+    if (std::find(doubts_.begin(), doubts_.end(), what) == doubts_.end()) doubts_.push_back(std::move(what));
+  }
+  bool refuse(std::string why) {
+    result_.reason = std::move(why);
+    return false;
+  }
+
+  Equilibrium<V>& problem_;
+  Curvature<V>* curvature_;
+  const Phases<V>& phases_;
+  const CertificateOptions& options_;
+  Certificate result_;
+  Constants constants_;
+  Rounding rounding_;
+  double pi_norm_ = 0, outer_norm_ = 0;
+  std::vector<std::string> doubts_;
+};
+
+template <Vector V>
+Certificate Certifier<V>::run() {
+  if (!options_.enabled) {
+    result_.reason = "certificates are switched off";
+    return result_;
+  }
+  pi_norm_ = norm(phases_.pi);
+  outer_norm_ = norm(phases_.outer_phi);
+  result_.inner_residual = norm(phases_.inner_residual);
+  result_.adjoint_residual = phases_.adjoint_residual;
+  if (!std::isfinite(result_.inner_residual + result_.adjoint_residual + pi_norm_ + outer_norm_ + norm(phases_.gradient))) {
+    result_.reason = "a residual or the gradient is not finite";
+    return result_;
+  }
+  constants_ = problem_.constants(phases_.theta, phases_.phi, everywhere);
+  measure_residuals();
+  if (constants_.mu > 0 ? bound_globally() : bound_locally()) assemble();
+  return result_;
+}
+
+template <Vector V>
+void Certifier<V>::measure_residuals() {
+  rounding_ = problem_.rounding(phases_.phi, phases_.theta, phases_.pi);
+  if (std::isnan(rounding_.residual + rounding_.adjoint + rounding_.gradient)) {
+    // Nothing is known about the oracles' summation; a few roundings of the quantities' own size is the least.
+    doubt("rounding errors");
+    const double scale = 8 * unit_roundoff<V>();
+    const double smoothness = std::isfinite(constants_.smoothness) ? constants_.smoothness : 1;
+    rounding_.residual = scale * (result_.inner_residual + smoothness * norm(phases_.phi));
+    rounding_.adjoint = scale * (outer_norm_ + smoothness * pi_norm_);
+    rounding_.gradient = scale * (norm(phases_.gradient) + norm(phases_.outer_theta));
+  }
+  result_.inner_residual += rounding_.residual;
+  result_.adjoint_residual += rounding_.adjoint;
+}
+
+inline void prefer(double& value, double other) {
+  if (!std::isnan(other)) value = other;
+}
+
+/// Strong convexity everywhere: φ* lies within ‖r‖/μ, and constants need only hold on that ball.
+template <Vector V>
+bool Certifier<V>::bound_globally() {
+  result_.mu = constants_.mu;
+  result_.mu_source = "the problem's constants";
+  const Constants ball = problem_.constants(phases_.theta, phases_.phi, result_.inner_residual / constants_.mu);
+  if (ball.mu > result_.mu) result_.mu = ball.mu;
+  result_.delta = result_.inner_residual / result_.mu;
+  prefer(constants_.smoothness, ball.smoothness);
+  prefer(constants_.hessian_lipschitz, ball.hessian_lipschitz);
+  prefer(constants_.cross_lipschitz, ball.cross_lipschitz);
+  prefer(constants_.cross_norm, ball.cross_norm);
+  prefer(constants_.outer_lipschitz, ball.outer_lipschitz);
+  prefer(constants_.outer_smoothness, ball.outer_smoothness);
+  prefer(constants_.outer_cross_lipschitz, ball.outer_cross_lipschitz);
+  result_.delta_prime = result_.adjoint_residual / result_.mu;
+  result_.smoothness = constants_.smoothness;
+  if (!std::isnan(constants_.smoothness)) result_.smoothness_source = "the problem's constants";
+  estimate_missing_constants(result_.delta);
+  return true;
+}
+
+/// No global μ: with μ̂ = λ_min(Ĥ) (σ_min for a Jacobian) and h = ρ_H‖r‖/μ̂² ≤ ½ a stationary point lies
+/// within δ = (1 − √(1−2h))·μ̂/ρ_H of φ̂ (Newton–Kantorovich), and μ = μ̂ − ρ_H δ serves on that ball.
+template <Vector V>
+bool Certifier<V>::bound_locally() {
+  if (!curvature_) return refuse("μ is not known and a first-order problem cannot show its curvature");
+  const bool symmetric = problem_.capabilities().symmetric;
+  const Spectrum spectrum = spectrum_here();
+  if (std::isnan(spectrum.smallest)) return refuse("the smallest eigenvalue could not be estimated");
+  result_.mu = spectrum.smallest;
+  result_.smoothness = spectrum.largest;
+  if (spectrum.smallest <= 0)
+    return refuse(symmetric ? fmt::format("the Hessian at the settled state is not positive definite: smallest eigenvalue {:.4g}", spectrum.smallest)
+                            : "the Jacobian at the settled state is singular to working precision");
+
+  const double eta = result_.inner_residual / spectrum.smallest;
+  constants_ = problem_.constants(phases_.theta, phases_.phi, 2 * eta);  // δ ≤ 2η whenever h ≤ ½
+  estimate_missing_constants(2 * eta);
+  const double h = constants_.hessian_lipschitz * eta / spectrum.smallest;
+  if (!(h <= 0.5))
+    return refuse(fmt::format("the state is too far from a stationary point to say which one it approaches: "
+                              "h = ρ‖r‖/μ² = {:.3g} exceeds 1/2 (‖r‖ = {:.3g}, μ = {:.3g})", h, result_.inner_residual, spectrum.smallest));
+  result_.delta = 2 * eta / (1 + std::sqrt(1 - 2 * h));
+  result_.mu = spectrum.smallest - constants_.hessian_lipschitz * result_.delta;
+  if (!(result_.mu > 0)) return refuse("curvature may vanish before a stationary point is reached");
+  result_.delta_prime = result_.adjoint_residual / spectrum.smallest;
+  return true;
+}
+
+template <Vector V>
+Spectrum Certifier<V>::spectrum_here() {
+  const bool symmetric = problem_.capabilities().symmetric;
+  const Index n = Space<V>::size(phases_.phi);
+  if (n <= options_.dense_limit) {
+    result_.mu_source = result_.smoothness_source = symmetric ? "eigenvalues at the settled state" : "singular values at the settled state";
+    return dense_spectrum(dense_matrix(*curvature_, phases_.phi), symmetric);
+  }
+  if (!symmetric) return {};
+  V x = Space<V>::zeros_like(phases_.phi), product = Space<V>::zeros_like(phases_.phi);
+  Spectrum spectrum = lanczos_spectrum(n, [&](const double* in, double* out) {
+    Space<V>::from_host(in, x);
+    curvature_->times(x, product);
+    Space<V>::to_host(product, out);
+  }, options_.seed);
+  result_.mu_source = result_.smoothness_source = "Lanczos";
+  // A Ritz value of phase 2 is another upper bound of λ_min that costs nothing.
+  if (!std::isnan(phases_.smallest_ritz) && !(spectrum.smallest <= phases_.smallest_ritz)) {
+    spectrum.smallest = phases_.smallest_ritz;
+    result_.mu_source = "Ritz value of phase 2";
+  }
+  if (!std::isnan(phases_.largest_ritz) && !(spectrum.largest >= phases_.largest_ritz)) {
+    spectrum.largest = phases_.largest_ritz;
+    result_.smoothness_source = "Ritz value of phase 2";
+  }
+  doubt("the smallest eigenvalue");
+  return spectrum;
+}
+
+/// Secants over the distance that matters stand in for Lipschitz constants the problem does not know:
+/// along the inner residual and along a random direction.
+template <Vector V>
+void Certifier<V>::estimate_missing_constants(double distance) {
+  Constants& c = constants_;
+  const bool outer_missing = std::isnan(c.outer_smoothness + c.outer_cross_lipschitz);
+  const bool inner_missing = std::isnan(c.hessian_lipschitz + c.cross_lipschitz);
+  if (!outer_missing && !inner_missing) return;
+  doubt("Lipschitz constants");
+  const double step = std::max(distance, std::cbrt(unit_roundoff<V>()) * (1 + norm(phases_.phi)));
+
+  double rho_hessian = 0, rho_cross = 0, outer_smoothness = 0, outer_cross = 0;
+  V direction = Space<V>::zeros_like(phases_.phi), moved = direction, here = direction, there = direction;
+  V theta_here = Space<V>::zeros_like(phases_.theta), theta_there = theta_here;
+  std::unique_ptr<Curvature<V>> curvature_there;
+  const auto secant = [](V& a, const V& b, double length) {
+    Space<V>::axpy(-1, b, a);
+    return length > 0 ? norm(a) / length : 0.0;
+  };
+  for (int which = 0; which < 2; ++which) {
+    if (which == 0) Space<V>::copy(phases_.inner_residual, direction);
+    else Space<V>::random(options_.seed, direction);
+    const double length = norm(direction);
+    if (length == 0) continue;
+    Space<V>::scale(1 / length, direction);
+    Space<V>::copy(phases_.phi, moved);
+    Space<V>::axpy(step, direction, moved);
+
+    problem_.outer(moved, phases_.theta, {.phi = &there, .theta = &theta_there});
+    outer_smoothness = std::max(outer_smoothness, secant(there, phases_.outer_phi, step));
+    outer_cross = std::max(outer_cross, secant(theta_there, phases_.outer_theta, step));
+    if (!inner_missing || !curvature_) continue;
+    problem_.linearise(moved, phases_.theta, 0, curvature_there);
+    for (const V* probe : {&phases_.pi, static_cast<const V*>(&direction)}) {
+      const double probe_length = step * norm(*probe);
+      curvature_->transpose_times(*probe, here);
+      curvature_there->transpose_times(*probe, there);
+      rho_hessian = std::max(rho_hessian, secant(there, here, probe_length));
+      curvature_->cross_times(*probe, theta_here);
+      curvature_there->cross_times(*probe, theta_there);
+      rho_cross = std::max(rho_cross, secant(theta_there, theta_here, probe_length));
+    }
+  }
+  const auto fill = [&](double& value, double estimate) {
+    if (std::isnan(value)) value = options_.secant_safety * estimate;
+  };
+  fill(c.outer_smoothness, outer_smoothness);
+  fill(c.outer_cross_lipschitz, outer_cross);
+  if (curvature_) {
+    fill(c.hessian_lipschitz, rho_hessian);
+    fill(c.cross_lipschitz, rho_cross);
+  }
+}
+
+/// ‖χ̂‖: the problem's own bound, or the Frobenius norm where χ is small, or a few power iterations.
+template <Vector V>
+double Certifier<V>::cross_norm_here() {
+  if (curvature_) {
+    const double known = curvature_->cross_norm();
+    if (!std::isnan(known)) return known;
+  }
+  if (!std::isnan(constants_.cross_norm)) return constants_.cross_norm;
+  if (!curvature_) return unknown;
+  const Index n = Space<V>::size(phases_.phi), m = Space<V>::size(phases_.theta);
+  if (std::min(n, m) <= 32) {
+    const double slack = 1 + gamma(static_cast<double>(n + m) + 10);
+    return slack * dense_cross(*curvature_, phases_.phi, phases_.theta).norm();
+  }
+  doubt("the norm of the cross derivative");
+  V u = Space<V>::zeros_like(phases_.theta), chi_u = Space<V>::zeros_like(phases_.phi);
+  Space<V>::random(options_.seed, u);
+  double estimate = 0;
+  for (int k = 0; k < 10; ++k) {
+    const double length = norm(u);
+    if (!(length > 0)) break;
+    Space<V>::scale(1 / length, u);
+    curvature_->cross_apply(u, chi_u);
+    estimate = std::max(estimate, norm(chi_u));
+    curvature_->cross_times(chi_u, u);
+  }
+  return 1.5 * estimate;  // ten iterations reach the norm within a third for any gap seen in practice
+}
+
+template <Vector V>
+void Certifier<V>::assemble() {
+  const Constants& c = constants_;
+  const double delta = result_.delta, mu = result_.mu;
+  const double chi = cross_norm_here();
+  const double bound = c.outer_cross_lipschitz * delta + pi_norm_ * c.cross_lipschitz * delta +
+                       (chi + c.cross_lipschitz * delta) *
+                           (result_.adjoint_residual + (c.outer_smoothness + pi_norm_ * c.hessian_lipschitz) * delta) / mu +
+                       rounding_.gradient;
+  if (!std::isfinite(bound)) {
+    result_.reason = "a constant that the bound needs is neither known nor could be estimated";
+    return;
+  }
+  // The norms and the sum above were themselves rounded.
+  const double sizes = static_cast<double>(Space<V>::size(phases_.phi) + Space<V>::size(phases_.theta));
+  result_.bound = bound * (1 + gamma(sizes + 64));
+  result_.kind = doubts_.empty() ? Kind::rigorous : Kind::estimated;
+  result_.reason = doubts_.empty() ? fmt::format("bound from {}", result_.mu_source)
+                                   : fmt::format("estimated: {}", fmt::join(doubts_, ", "));
+
+  // The theorem's own bound, with its M the larger of the two (the proof needs both) and B on the ball.
+  const double rho = std::max(c.hessian_lipschitz, c.cross_lipschitz);
+  if (doubts_.empty() && delta < mu / (2 * rho)) {
+    const double b = std::isnan(c.outer_lipschitz) ? outer_norm_ + c.outer_smoothness * delta : c.outer_lipschitz;
+    const double m = std::max(c.outer_cross_lipschitz, std::isnan(c.cross_norm) ? chi + c.cross_lipschitz * delta : c.cross_norm);
+    const double constant = m + (b * rho + 2 * m * c.outer_smoothness) / mu + 2 * m * b * rho / (mu * mu);
+    result_.theorem_bound = constant * (delta + result_.delta_prime) + rounding_.gradient;
+  }
+}
+
+}  // namespace detail
+
+template <Vector V>
+Certificate certify(Equilibrium<V>& problem, Curvature<V>* curvature, const Phases<V>& phases,
+                    const CertificateOptions& options) {
+  return detail::Certifier<V>(problem, curvature, phases, options).run();
+}
+
+}  // namespace bilevel

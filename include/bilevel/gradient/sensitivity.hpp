@@ -1,0 +1,90 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include <Eigen/LU>
+
+#include <bilevel/adjoint/adjoint_solver.hpp>
+#include <bilevel/gradient/spectrum.hpp>
+#include <bilevel/problem/equilibrium.hpp>
+
+namespace bilevel {
+
+/// J or Jᵀ of a curvature as phase 2's matrix.
+template <Vector V>
+class CurvatureOperator final : public LinearOperator<V> {
+ public:
+  CurvatureOperator(Curvature<V>& curvature, bool symmetric, bool transposed)
+      : curvature_(curvature), symmetric_(symmetric), transposed_(transposed && !symmetric) {}
+
+  void apply(const V& x, V& out) override {
+    transposed_ ? curvature_.transpose_times(x, out) : curvature_.times(x, out);
+  }
+  bool symmetric() const override { return symmetric_; }
+  bool dense(Eigen::MatrixXd& out) override {
+    if (!curvature_.dense(out)) return false;
+    if (transposed_) out.transposeInPlace();
+    return true;
+  }
+  bool diagonal(V& out) override { return curvature_.diagonal(out); }
+  bool precondition(const V& r, V& out) override { return symmetric_ && curvature_.precondition(r, out); }
+
+ private:
+  Curvature<V>& curvature_;
+  bool symmetric_, transposed_;
+};
+
+/// How the settled state answers to θ: dφ*/dθ = −J⁻¹χ, applied from either side, all from one
+/// linearisation at (φ, θ). An input of an implicit layer is a block of θ like any other.
+template <Vector V>
+class Sensitivity {
+ public:
+  explicit Sensitivity(Equilibrium<V>& problem) : problem_(problem), symmetric_(problem.capabilities().symmetric) {}
+
+  /// Linearise here, into the storage of the last time.
+  void move_to(const V& phi, const V& theta) {
+    require_shapes(problem_, &phi, &theta, "sensitivity");
+    problem_.linearise(phi, theta, 0, curvature_);
+    phi_ = phi;
+    theta_ = theta;
+  }
+
+  /// Solves π·J = w and writes −π·χ, i.e. w·dφ*/dθ, to `out`: the vector–Jacobian product. The solution π is returned.
+  LinearSolution<V> pullback(const V& w, AdjointSolver<V>& solver, V& out, const V* warm = nullptr) {
+    CurvatureOperator<V> a(curvature(), symmetric_, true);
+    LinearSolution<V> solution = solver.solve(a, w, warm);
+    curvature_->cross_times(solution.x, out);
+    Space<V>::scale(-1, out);
+    return solution;
+  }
+
+  /// Returns dφ*/dθ·u as `.x`: the Jacobian–vector product, from J·x = −χ·u.
+  LinearSolution<V> pushforward(const V& u, AdjointSolver<V>& solver) {
+    V rhs = Space<V>::zeros_like(phi_);
+    curvature().cross_apply(u, rhs);
+    Space<V>::scale(-1, rhs);
+    CurvatureOperator<V> a(curvature(), symmetric_, false);
+    return solver.solve(a, rhs, nullptr);
+  }
+
+  /// The whole of dφ*/dθ, |φ|×|θ|, for small problems; empty where J is singular and there is no derivative.
+  std::optional<Eigen::MatrixXd> jacobian() {
+    const Eigen::FullPivLU<Eigen::MatrixXd> lu(dense_matrix(curvature(), phi_));
+    if (!lu.isInvertible()) return {};
+    return Eigen::MatrixXd(-lu.solve(dense_cross(curvature(), phi_, theta_)));
+  }
+
+  Curvature<V>& curvature() {
+    if (!curvature_) throw InvalidInput("sensitivity: call move_to(phi, theta) first");
+    return *curvature_;
+  }
+
+ private:
+  Equilibrium<V>& problem_;
+  bool symmetric_;
+  V phi_, theta_;
+  std::unique_ptr<Curvature<V>> curvature_;
+};
+
+}  // namespace bilevel

@@ -1,0 +1,12 @@
+#include <bilevel/gradient/implicit.hpp>
+
+namespace bilevel {
+
+template class FirstPhase<Eigen::VectorXd>;
+template class FirstPhase<Eigen::VectorXf>;
+template class Implicit<Eigen::VectorXd>;
+template class Implicit<Eigen::VectorXf>;
+template class Exact<Eigen::VectorXd>;
+template class Exact<Eigen::VectorXf>;
+
+}  // namespace bilevel
