@@ -21,7 +21,10 @@ struct Warm {
 template <Vector V>
 struct Estimate {
   V gradient;
-  double outer_value = unknown;
+  double outer_value = unknown;      ///< L_out(φ̂, θ)
+  /// L_out(φ̂, θ) − π̂·∂φ L_in(φ̂): since L_out(φ*) ≈ L_out(φ̂) − ĝĤ⁻¹∂φ L_in(φ̂), its error is of second
+  /// order in the inner error where the plain value's is of first order. Line searches use this one.
+  double corrected_value = unknown;
   V phi;
   V pi;
   Certificate certificate;
@@ -45,6 +48,8 @@ class Estimator {
   virtual void set_tolerances(double /*inner*/, double /*adjoint*/) {}
   /// The norm below which an outer gradient counts as zero; part of the verdict.
   virtual void set_outer_tolerance(double /*tolerance*/) {}
+  /// The problem's, for starts and shapes.
+  virtual V initial_phi() const = 0;
   virtual V initial_theta() const = 0;
 };
 

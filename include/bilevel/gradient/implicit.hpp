@@ -62,6 +62,7 @@ class Implicit final : public Estimator<V> {
     adjoint_.set_tolerance(adjoint);
   }
   void set_outer_tolerance(double tolerance) override { options_.outer_tolerance = tolerance; }
+  V initial_phi() const override { return problem_.initial_phi(); }
   V initial_theta() const override { return problem_.initial_theta(); }
 
  private:
@@ -88,6 +89,7 @@ class Exact final : public Estimator<V> {
   Estimate<V> estimate(const V& theta, const Warm<V>& warm) override;
   void set_tolerances(double inner, double) override { inner_.set_tolerance(inner); }
   void set_outer_tolerance(double tolerance) override { options_.outer_tolerance = tolerance; }
+  V initial_phi() const override { return problem_.initial_phi(); }
   V initial_theta() const override { return problem_.initial_theta(); }
 
  private:
@@ -187,6 +189,7 @@ Estimate<V> Implicit<V>::estimate(const V& theta, const Warm<V>& warm) {
     e.cost.seconds_adjoint = watch.seconds();
     if (succeeded(e.status)) e.status = e.adjoint_status;
     if (!all_finite(e.gradient)) e.status = Status::not_finite;
+    e.corrected_value = e.outer_value - Space<V>::dot(e.pi, first_.residual());
 
     Stopwatch certificate_watch;
     e.certificate = certify<V>(problem_, curved ? &sensitivity_.curvature() : nullptr,
@@ -239,6 +242,7 @@ Estimate<V> Exact<V>::estimate(const V& theta, const Warm<V>& warm) {
       e.message += "; phase 2 (exact): full-pivoting LU";
     }
     Space<V>::from_host(pi.data(), e.pi);
+    e.corrected_value = e.outer_value - Space<V>::dot(e.pi, first_.residual());
     e.cost.seconds_adjoint = watch.seconds();
     if (succeeded(e.status)) e.status = e.adjoint_status;
 

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <bilevel/gradient/certificate.hpp>
+#include <bilevel/outcome/cost.hpp>
+#include <bilevel/outer/optimizer.hpp>
+
+namespace bilevel {
+
+/// One line of a run's history: one evaluation of value and gradient.
+struct HistoryEntry {
+  long iteration = 0;
+  bool accepted = false;
+  double outer_value = unknown;
+  double gradient_norm = unknown;  ///< of the projected gradient
+  double bound = unknown;
+  Kind kind = Kind::none;
+  Verdict verdict = Verdict::untrusted;
+  double inner_tolerance = unknown;
+  double seconds = 0;              ///< since the start of the run, resumed time included
+};
+
+/// The last accepted point with all that a summary says about it.
+struct AcceptedPoint {
+  Eigen::VectorXd theta, phi, pi, gradient;
+  double outer_value = unknown;
+  double gradient_norm = unknown;
+  Certificate certificate;
+};
+
+/// Everything a run needs to go on as if it had not stopped. It is written before a point is evaluated, so
+/// a killed run repeats that one evaluation and nothing else.
+struct Checkpoint {
+  std::string identity;   ///< what was being solved and how; a checkpoint of something else is refused
+  std::string optimizer;
+  Eigen::VectorXd theta;  ///< the point to evaluate next
+  OptimizerState state;
+  std::optional<AcceptedPoint> accepted;
+  double inner_tolerance = 0, adjoint_tolerance = 0;
+  long iterations = 0, evaluations = 0;
+  double seconds = 0;
+  Cost cost;
+  std::vector<HistoryEntry> history;
+};
+
+/// Replaces the file atomically; an empty string on success, else what went wrong.
+[[nodiscard]] std::string write_checkpoint(const std::string& path, const Checkpoint& checkpoint);
+
+/// Reads one back, every number to the last bit. Throws InvalidInput that names the file and what is wrong: missing, truncated, damaged
+/// (its checksum does not fit), of another version, or of another run (`identity` differs).
+Checkpoint read_checkpoint(const std::string& path, const std::string& identity);
+
+}  // namespace bilevel

@@ -1,0 +1,146 @@
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <string>
+
+#include <bilevel/gradient/estimator.hpp>
+#include <bilevel/outer/checkpoint.hpp>
+#include <bilevel/outer/optimizer.hpp>
+#include <bilevel/space/eigen.hpp>
+
+namespace bilevel {
+
+/// How accurate the two phases must be while θ moves.
+struct ToleranceSchedule {
+  /// Residual norm of phase 1 and relative residual of phase 2 at the start: loose, since early gradients need
+  /// one or two digits only.
+  double start = 1e-3;
+  /// Never below this: about what double precision reaches on a problem of moderate scale.
+  double floor = 1e-12;
+  /// Tolerance = factor·(projected gradient norm), never loosened again; the certificate tightens it further
+  /// where the verdict is not "trusted". 0 keeps `start` throughout: the fixed schedule.
+  double factor = 0.01;
+
+  Violations validate() const;
+};
+
+struct SolveOptions {
+  /// Stop when the norm of the projected gradient is at most this and the gradient is trusted.
+  double gradient_tolerance = 1e-6;
+  /// Accepted steps of the optimiser.
+  long max_iterations = 200;
+  /// Stop when an accepted step lowers the outer loss by less than this, relative to its size; 0 is off.
+  double relative_decrease = 0;
+  double max_seconds = std::numeric_limits<double>::infinity();
+  ToleranceSchedule tolerances;
+  Box box;
+  bool warm_start = true;
+  /// Where to keep the run; empty for nowhere. It is replaced before every evaluation.
+  std::string checkpoint;
+  /// Go on from `checkpoint`.
+  bool resume = false;
+  /// Names the problem and its settings; a checkpoint with another identity is refused.
+  std::string identity;
+  /// Called after every evaluation; false stops the run with status `interrupted`.
+  std::function<bool(const HistoryEntry&)> callback;
+
+  Violations validate() const;
+};
+
+/// What was asked, what was used, why it stopped.
+struct Summary {
+  Status status = Status::not_run;
+  std::string message;
+  Eigen::VectorXd theta, phi, gradient;
+  double outer_value = unknown;
+  double gradient_norm = unknown;  ///< of the projected gradient at theta
+  long iterations = 0;
+  long evaluations = 0;
+  Certificate certificate;
+  Cost cost;
+  double seconds = 0;
+  std::vector<HistoryEntry> history;
+  std::string estimator, optimizer;
+  double asked_gradient_tolerance = unknown;
+  double used_inner_tolerance = unknown, used_adjoint_tolerance = unknown;
+  bool resumed = false;
+};
+
+/// Minimises θ ↦ L_out(φ*(θ), θ) from `start`.
+template <Vector V>
+Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, const SolveOptions& options);
+
+namespace detail {
+
+/// The loop's bookkeeping, which needs no vector type.
+class OuterRun {
+ public:
+  OuterRun(const SolveOptions& options, std::string_view estimator, Optimizer& optimizer, const Eigen::VectorXd& start);
+
+  const Eigen::VectorXd& theta() const { return now_.theta; }
+  const std::optional<AcceptedPoint>& accepted() const { return now_.accepted; }
+  double inner_tolerance() const { return now_.inner_tolerance; }
+  double adjoint_tolerance() const { return now_.adjoint_tolerance; }
+
+  /// Before an evaluation: limits and the checkpoint. False when the run must stop.
+  bool begin_evaluation();
+  /// Halfway: is the gradient good enough to act on, or shall the phases be repeated more accurately?
+  bool tighten(Verdict verdict, bool phases_converged);
+  /// After an evaluation. False when the run is over.
+  bool end_evaluation(AcceptedPoint point, double corrected_value, Status status, const std::string& message, const Cost& cost);
+  Summary finish();
+
+ private:
+  bool stop(Status status, std::string message);
+
+  const SolveOptions& options_;
+  Optimizer& optimizer_;
+  Checkpoint now_;
+  Summary summary_;
+  Stopwatch watch_;
+  double seconds_before_ = 0;
+};
+
+}  // namespace detail
+
+template <Vector V>
+Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, const SolveOptions& options) {
+  options.validate().throw_if_any();
+  if (Space<V>::size(start) != Space<V>::size(estimator.initial_theta()))
+    throw InvalidInput(fmt::format("solve: the start has {} elements, the problem's theta has {}", Space<V>::size(start),
+                                   Space<V>::size(estimator.initial_theta())));
+  if (!all_finite(start)) throw InvalidInput("solve: the start theta holds NaN or infinity");
+  const auto to_host = [](const V& x) {
+    Eigen::VectorXd host(Space<V>::size(x));
+    Space<V>::to_host(x, host.data());
+    return host;
+  };
+  detail::OuterRun run(options, estimator.name(), optimizer, to_host(start));
+  estimator.set_outer_tolerance(options.gradient_tolerance);
+
+  const auto from_host = [](const Eigen::VectorXd& host, V like) {
+    Space<V>::from_host(host.data(), like);
+    return like;
+  };
+  while (run.begin_evaluation()) {
+    const V theta = from_host(run.theta(), start);
+    Warm<V> warm;
+    // From the accepted point, which a checkpoint holds, so that a resumed run starts from the same numbers.
+    if (const auto& point = run.accepted(); options.warm_start && point)
+      warm = {from_host(point->phi, estimator.initial_phi()), from_host(point->pi, estimator.initial_phi())};
+    Estimate<V> e;
+    Cost cost;
+    do {
+      estimator.set_tolerances(run.inner_tolerance(), run.adjoint_tolerance());
+      e = estimator.estimate(theta, warm);
+      cost += e.cost;
+      if (options.warm_start) warm = {e.phi, e.pi};
+    } while (run.tighten(e.certificate.verdict, succeeded(e.status)));
+    AcceptedPoint point{to_host(theta), to_host(e.phi), to_host(e.pi), to_host(e.gradient), e.outer_value, unknown, e.certificate};
+    if (!run.end_evaluation(std::move(point), e.corrected_value, e.status, e.message, cost)) break;
+  }
+  return run.finish();
+}
+
+}  // namespace bilevel

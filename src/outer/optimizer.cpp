@@ -1,0 +1,271 @@
+#include <bilevel/outer/optimizer.hpp>
+
+#include <cmath>
+
+namespace bilevel {
+namespace {
+
+using Vec = Eigen::VectorXd;
+
+/// Armijo's constant, and the relative size of differences in the loss that are noise: a trial that is
+/// worse by less than this is not rejected, since nothing smaller can be resolved.
+constexpr double sufficient_decrease = 1e-4;
+constexpr double noise = 1e-13;
+
+bool decreases(double value, double base, double predicted) {
+  return std::isfinite(value) && value <= base + sufficient_decrease * std::min(predicted, 0.0) + noise * std::abs(base);
+}
+
+class GradientDescent final : public Optimizer {
+ public:
+  explicit GradientDescent(const DescentOptimizerOptions& options) : options_(options), trial_(options.step) {
+    options.validate().throw_if_any();
+  }
+  std::string_view name() const override { return "gradient-descent"; }
+  void begin(const Box& box) override {
+    box_ = box;
+    base_.resize(0);
+    trial_ = options_.step;
+  }
+
+  Move advance(double value, const Vec& gradient, Vec& theta) override {
+    const bool first = base_.size() == 0;
+    if (options_.step > 0 || first || decreases(value, value_, gradient_.dot(theta - base_))) {
+      if (!std::isfinite(value)) return Move::stuck;
+      if (options_.step == 0) {
+        if (first) {
+          const double length = gradient.norm();
+          trial_ = length > 0 ? std::min(1.0, 1 / length) : 1.0;
+        } else {
+          // Barzilai–Borwein: the secant's inverse curvature; without curvature, a longer step.
+          const Vec s = theta - base_;
+          const double sy = s.dot(gradient - gradient_);
+          trial_ = sy > 0 ? s.squaredNorm() / sy : 2 * trial_;
+        }
+      }
+      base_ = theta;
+      value_ = value;
+      gradient_ = gradient;
+      propose(theta);
+      return Move::accepted;
+    }
+    trial_ *= 0.5;
+    propose(theta);
+    return (theta - base_).norm() <= 1e-15 * (1 + base_.norm()) ? Move::stuck : Move::rejected;
+  }
+
+  OptimizerState save() const override {
+    return {{{"trial", trial_}, {"value", value_}}, {{"base", base_}, {"gradient", gradient_}}};
+  }
+  void load(const OptimizerState& state) override {
+    trial_ = state.numbers.at("trial");
+    value_ = state.numbers.at("value");
+    base_ = state.vectors.at("base");
+    gradient_ = state.vectors.at("gradient");
+  }
+
+ private:
+  void propose(Vec& theta) const {
+    theta = base_ - trial_ * gradient_;
+    box_.project(theta);
+  }
+
+  DescentOptimizerOptions options_;
+  Box box_;
+  Vec base_, gradient_;
+  double value_ = 0, trial_;
+};
+
+class Adam final : public Optimizer {
+ public:
+  explicit Adam(const AdamOptimizerOptions& options) : options_(options) { options.validate().throw_if_any(); }
+  std::string_view name() const override { return "adam"; }
+  void begin(const Box& box) override {
+    box_ = box;
+    count_ = 0;
+    first_.resize(0);
+    second_.resize(0);
+  }
+  Move advance(double value, const Vec& gradient, Vec& theta) override {
+    if (!std::isfinite(value)) return Move::stuck;
+    if (first_.size() == 0) first_ = second_ = Vec::Zero(theta.size());
+    count_ += 1;
+    first_ = options_.beta1 * first_ + (1 - options_.beta1) * gradient;
+    second_ = options_.beta2 * second_ + (1 - options_.beta2) * gradient.cwiseAbs2();
+    const double unbias1 = 1 / (1 - std::pow(options_.beta1, count_)), unbias2 = 1 / (1 - std::pow(options_.beta2, count_));
+    theta.array() -= options_.step * unbias1 * first_.array() / ((unbias2 * second_).array().sqrt() + options_.epsilon);
+    box_.project(theta);
+    return Move::accepted;
+  }
+  OptimizerState save() const override { return {{{"count", count_}}, {{"first", first_}, {"second", second_}}}; }
+  void load(const OptimizerState& state) override {
+    count_ = state.numbers.at("count");
+    first_ = state.vectors.at("first");
+    second_ = state.vectors.at("second");
+  }
+
+ private:
+  AdamOptimizerOptions options_;
+  Box box_;
+  Vec first_, second_;
+  double count_ = 0;
+};
+
+class Lbfgs final : public Optimizer {
+ public:
+  explicit Lbfgs(const LbfgsOptimizerOptions& options) : options_(options) { options.validate().throw_if_any(); }
+  std::string_view name() const override { return "lbfgs"; }
+  void begin(const Box& box) override {
+    box_ = box;
+    base_.resize(0);
+    s_.clear();
+    y_.clear();
+  }
+
+  Move advance(double value, const Vec& gradient, Vec& theta) override {
+    const bool first = base_.size() == 0;
+    if (first || decreases(value, value_, gradient_.dot(theta - base_))) {
+      if (!std::isfinite(value)) return Move::stuck;
+      if (!first) remember(theta - base_, gradient - gradient_);
+      base_ = theta;
+      value_ = value;
+      gradient_ = gradient;
+      choose_direction();
+      propose(theta);
+      return Move::accepted;
+    }
+    // The minimiser of the parabola through value, slope and trial, kept within [0.1, 0.5] of the last step.
+    const double slope = gradient_.dot(direction_);
+    double shrink = 0.5;
+    if (std::isfinite(value)) {
+      const double curvature = value - value_ - trial_ * slope;
+      if (curvature > 0) shrink = std::clamp(-slope * trial_ / (2 * curvature), 0.1, 0.5);
+    }
+    trial_ *= shrink;
+    propose(theta);
+    if ((theta - base_).norm() > 1e-15 * (1 + base_.norm())) return Move::rejected;
+    if (s_.empty()) return Move::stuck;
+    // A memory of old curvature may point nowhere: forget it once before giving up.
+    s_.clear();
+    y_.clear();
+    choose_direction();
+    propose(theta);
+    return Move::rejected;
+  }
+
+  OptimizerState save() const override {
+    OptimizerState state{{{"trial", trial_}, {"value", value_}, {"pairs", static_cast<double>(s_.size())}},
+                         {{"base", base_}, {"gradient", gradient_}, {"direction", direction_}}};
+    for (std::size_t i = 0; i < s_.size(); ++i) {
+      state.vectors["s" + std::to_string(i)] = s_[i];
+      state.vectors["y" + std::to_string(i)] = y_[i];
+    }
+    return state;
+  }
+  void load(const OptimizerState& state) override {
+    trial_ = state.numbers.at("trial");
+    value_ = state.numbers.at("value");
+    base_ = state.vectors.at("base");
+    gradient_ = state.vectors.at("gradient");
+    direction_ = state.vectors.at("direction");
+    s_.clear();
+    y_.clear();
+    for (std::size_t i = 0; i < static_cast<std::size_t>(state.numbers.at("pairs")); ++i) {
+      s_.push_back(state.vectors.at("s" + std::to_string(i)));
+      y_.push_back(state.vectors.at("y" + std::to_string(i)));
+    }
+  }
+
+ private:
+  void remember(const Vec& s, const Vec& y) {
+    if (!(s.dot(y) > 1e-12 * s.norm() * y.norm())) return;
+    if (s_.size() == static_cast<std::size_t>(options_.memory)) {
+      s_.erase(s_.begin());
+      y_.erase(y_.begin());
+    }
+    s_.push_back(s);
+    y_.push_back(y);
+  }
+
+  /// The two-loop recursion in the free variables alone: held ones are masked out of every product.
+  void choose_direction() {
+    Vec mask = Vec::Ones(base_.size());
+    for (Index i = 0; i < base_.size(); ++i)
+      if (box_.held(base_, gradient_, i)) mask[i] = 0;
+    const Vec free = gradient_.cwiseProduct(mask);
+    direction_ = -free;
+    trial_ = s_.empty() ? std::min(1.0, 1 / std::max(free.norm(), 1e-300)) : 1.0;
+    Vec q = free;
+    std::vector<double> alpha(s_.size(), 0.0), sy(s_.size(), 0.0);
+    double scale = 0;
+    for (std::size_t i = s_.size(); i-- > 0;) {
+      sy[i] = s_[i].cwiseProduct(mask).dot(y_[i]);
+      if (!(sy[i] > 0)) continue;
+      const double yy = y_[i].cwiseProduct(mask).squaredNorm();
+      if (scale == 0 && yy > 0) scale = sy[i] / yy;
+      alpha[i] = s_[i].cwiseProduct(mask).dot(q) / sy[i];
+      q -= alpha[i] * y_[i].cwiseProduct(mask);
+    }
+    if (scale == 0) {
+      if (!s_.empty()) trial_ = std::min(1.0, 1 / std::max(free.norm(), 1e-300));
+      return;
+    }
+    q *= scale;
+    for (std::size_t i = 0; i < s_.size(); ++i) {
+      if (!(sy[i] > 0)) continue;
+      const double beta = y_[i].cwiseProduct(mask).dot(q) / sy[i];
+      q += (alpha[i] - beta) * s_[i].cwiseProduct(mask);
+    }
+    // Not a descent direction in this arithmetic: the gradient serves.
+    if (q.allFinite() && q.dot(free) > 1e-12 * q.norm() * free.norm()) direction_ = -q;
+  }
+
+  void propose(Vec& theta) const {
+    theta = base_ + trial_ * direction_;
+    box_.project(theta);
+    // The projected quasi-Newton path can point uphill near a corner; the projected gradient path cannot.
+    if (gradient_.dot(theta - base_) > 0) {
+      theta = base_ - trial_ * gradient_;
+      box_.project(theta);
+    }
+  }
+
+  LbfgsOptimizerOptions options_;
+  Box box_;
+  Vec base_, gradient_, direction_;
+  double value_ = 0, trial_ = 1;
+  std::vector<Vec> s_, y_;
+};
+
+}  // namespace
+
+Violations DescentOptimizerOptions::validate() const {
+  return Violations("gradient-descent").not_negative("step", step);
+}
+
+Violations AdamOptimizerOptions::validate() const {
+  Violations v("adam");
+  v.positive("step", step).positive("epsilon", epsilon);
+  v.require(beta1 >= 0 && beta1 < 1, "beta1", beta1, "must lie in [0, 1)");
+  v.require(beta2 >= 0 && beta2 < 1, "beta2", beta2, "must lie in [0, 1)");
+  return v;
+}
+
+Violations LbfgsOptimizerOptions::validate() const { return Violations("lbfgs").at_least("memory", memory, 1); }
+
+std::unique_ptr<Optimizer> make_gradient_descent(const DescentOptimizerOptions& options) {
+  return std::make_unique<GradientDescent>(options);
+}
+std::unique_ptr<Optimizer> make_adam(const AdamOptimizerOptions& options) { return std::make_unique<Adam>(options); }
+std::unique_ptr<Optimizer> make_lbfgs(const LbfgsOptimizerOptions& options) { return std::make_unique<Lbfgs>(options); }
+
+std::vector<std::string> optimizer_names() { return {"gradient-descent", "adam", "lbfgs"}; }
+
+std::unique_ptr<Optimizer> make_optimizer(std::string_view name, double step) {
+  if (name == "gradient-descent") return make_gradient_descent({.step = step});
+  if (name == "adam") return make_adam(step > 0 ? AdamOptimizerOptions{.step = step} : AdamOptimizerOptions{});
+  if (name == "lbfgs") return make_lbfgs();
+  throw InvalidInput(fmt::format("there is no outer optimiser '{}'; there are: {}", name, fmt::join(optimizer_names(), ", ")));
+}
+
+}  // namespace bilevel

@@ -1,0 +1,162 @@
+#include <bilevel/outer/solve.hpp>
+
+#include <algorithm>
+
+namespace bilevel {
+
+Violations ToleranceSchedule::validate() const {
+  Violations v("tolerances");
+  v.positive("start", start).positive("floor", floor).not_negative("factor", factor);
+  v.require(floor <= start, "floor", floor, fmt::format("must not exceed start = {}", start));
+  return v;
+}
+
+Violations SolveOptions::validate() const {
+  Violations v = tolerances.validate();
+  v.positive("gradient_tolerance", gradient_tolerance);
+  v.at_least("max_iterations", max_iterations, 0);
+  v.not_negative("relative_decrease", relative_decrease);
+  v.require(max_seconds > 0, "max_seconds", max_seconds, "must be positive");
+  v.require(!resume || !checkpoint.empty(), "resume", resume, "needs the checkpoint file to be named");
+  return v;
+}
+
+namespace detail {
+
+OuterRun::OuterRun(const SolveOptions& options, std::string_view estimator, Optimizer& optimizer, const Eigen::VectorXd& start)
+    : options_(options), optimizer_(optimizer) {
+  options.box.validate(start.size()).throw_if_any();
+  summary_.estimator = estimator;
+  summary_.optimizer = optimizer.name();
+  summary_.asked_gradient_tolerance = options.gradient_tolerance;
+  const std::string identity = fmt::format("{} [{}, {}, |theta| = {}]", options.identity, estimator, optimizer.name(), start.size());
+  optimizer_.begin(options.box);
+  if (options.resume) {
+    now_ = read_checkpoint(options.checkpoint, identity);
+    if (now_.theta.size() != start.size() || now_.optimizer != optimizer.name())
+      throw InvalidInput(fmt::format("cannot resume from {}: it holds {} parameters for {}, this run has {} for {}", options.checkpoint,
+                                     now_.theta.size(), now_.optimizer, start.size(), optimizer.name()));
+    optimizer_.load(now_.state);
+    seconds_before_ = now_.seconds;
+    summary_.resumed = true;
+    return;
+  }
+  now_.identity = identity;
+  now_.optimizer = optimizer.name();
+  now_.theta = start;
+  options.box.project(now_.theta);
+  now_.inner_tolerance = now_.adjoint_tolerance = options.tolerances.start;
+}
+
+bool OuterRun::begin_evaluation() {
+  now_.seconds = seconds_before_ + watch_.seconds();
+  if (!options_.checkpoint.empty()) {
+    now_.state = optimizer_.save();
+    // Losing the way back is worth stopping for only at the start, where nothing is lost by it.
+    if (const std::string problem = write_checkpoint(options_.checkpoint, now_); !problem.empty() && now_.evaluations == 0)
+      throw InvalidInput(problem);
+  }
+  if (now_.seconds > options_.max_seconds)
+    return stop(Status::time_limit, fmt::format("{:.1f} s are over after {} iterations; projected gradient norm {:.3g}", options_.max_seconds,
+                                                now_.iterations, now_.accepted ? now_.accepted->gradient_norm : unknown));
+  return true;
+}
+
+bool OuterRun::tighten(Verdict verdict, bool phases_converged) {
+  const ToleranceSchedule& schedule = options_.tolerances;
+  if (schedule.factor == 0 || verdict == Verdict::trusted || !phases_converged) return false;
+  if (now_.inner_tolerance <= schedule.floor) return false;
+  now_.inner_tolerance = std::max(schedule.floor, 0.1 * now_.inner_tolerance);
+  now_.adjoint_tolerance = std::max(schedule.floor, 0.1 * now_.adjoint_tolerance);
+  return true;
+}
+
+bool OuterRun::end_evaluation(AcceptedPoint point, double corrected_value, Status status, const std::string& message, const Cost& cost) {
+  ++now_.evaluations;
+  now_.cost += cost;
+  const bool finite = std::isfinite(corrected_value) && point.gradient.allFinite();
+  point.gradient_norm = finite ? options_.box.projected_gradient_norm(point.theta, point.gradient) : unknown;
+
+  const Move move = optimizer_.advance(finite ? corrected_value : everywhere, point.gradient, now_.theta);
+  HistoryEntry entry{now_.iterations, move == Move::accepted, point.outer_value, point.gradient_norm, point.certificate.bound,
+                     point.certificate.kind, point.certificate.verdict, now_.inner_tolerance, seconds_before_ + watch_.seconds()};
+  double last_value = unknown;
+  if (move == Move::accepted) {
+    if (now_.accepted) {
+      entry.iteration = ++now_.iterations;
+      last_value = now_.accepted->outer_value;
+    }
+    now_.accepted = point;
+    const ToleranceSchedule& schedule = options_.tolerances;
+    const double wanted = std::clamp(schedule.factor * point.gradient_norm, schedule.floor, schedule.start);
+    if (schedule.factor > 0) {
+      now_.inner_tolerance = std::min(now_.inner_tolerance, wanted);
+      now_.adjoint_tolerance = std::min(now_.adjoint_tolerance, wanted);
+    }
+  }
+  now_.history.push_back(entry);
+  const bool go_on = !options_.callback || options_.callback(entry);
+
+  if (!now_.accepted) return stop(finite ? Status::stalled : status == Status::converged ? Status::not_finite : status, message);
+  const double norm = now_.accepted->gradient_norm;
+  const std::string where = fmt::format("projected gradient norm {:.3g} after {} iterations", norm, now_.iterations);
+  if (norm <= options_.gradient_tolerance) {
+    const Certificate& c = now_.accepted->certificate;
+    if (c.verdict == Verdict::trusted)
+      return stop(Status::converged, fmt::format("{} (asked for {:.3g}); {} error bound {:.3g}", where, options_.gradient_tolerance, name(c.kind), c.bound));
+    return stop(Status::stalled, fmt::format("{}, but that gradient is {}: {} ({})", where, name(c.verdict), c.reason, message));
+  }
+  if (move == Move::stuck)
+    return stop(Status::stalled, fmt::format("no step lowers the outer loss any further; {}; the last gradient was {} ({})", where,
+                                             name(now_.accepted->certificate.verdict), now_.accepted->certificate.reason));
+  if (!std::isnan(last_value) && std::abs(last_value - point.outer_value) <= options_.relative_decrease * std::abs(point.outer_value) &&
+      options_.relative_decrease > 0)
+    return stop(Status::relative_decrease, fmt::format("the outer loss fell from {:.10g} to {:.10g} only; {}", last_value, point.outer_value, where));
+  if (now_.iterations >= options_.max_iterations)
+    return stop(Status::iteration_limit, fmt::format("{}, the limit; asked for {:.3g}", where, options_.gradient_tolerance));
+  if (!go_on) return stop(Status::interrupted, fmt::format("interrupted: {}", where));
+  return true;
+}
+
+bool OuterRun::stop(Status status, std::string message) {
+  summary_.status = status;
+  summary_.message = std::move(message);
+  // What stopped only because it was told to can be taken up where it was left.
+  if (status == Status::interrupted || status == Status::iteration_limit || status == Status::time_limit) {
+    if (!options_.checkpoint.empty()) {
+      now_.seconds = seconds_before_ + watch_.seconds();
+      now_.state = optimizer_.save();
+      if (const std::string problem = write_checkpoint(options_.checkpoint, now_); !problem.empty()) summary_.message += "; " + problem;
+      else summary_.message += fmt::format("; resume from {}", options_.checkpoint);
+    }
+  }
+  return false;
+}
+
+Summary OuterRun::finish() {
+  if (now_.accepted) {
+    summary_.theta = now_.accepted->theta;
+    summary_.phi = now_.accepted->phi;
+    summary_.gradient = now_.accepted->gradient;
+    summary_.outer_value = now_.accepted->outer_value;
+    summary_.gradient_norm = now_.accepted->gradient_norm;
+    summary_.certificate = now_.accepted->certificate;
+  } else {
+    summary_.theta = now_.theta;
+  }
+  summary_.iterations = now_.iterations;
+  summary_.evaluations = now_.evaluations;
+  summary_.cost = now_.cost;
+  summary_.history = now_.history;
+  summary_.seconds = seconds_before_ + watch_.seconds();
+  summary_.used_inner_tolerance = now_.inner_tolerance;
+  summary_.used_adjoint_tolerance = now_.adjoint_tolerance;
+  return summary_;
+}
+
+}  // namespace detail
+
+template Summary solve(Estimator<Eigen::VectorXd>&, Optimizer&, const Eigen::VectorXd&, const SolveOptions&);
+template Summary solve(Estimator<Eigen::VectorXf>&, Optimizer&, const Eigen::VectorXf&, const SolveOptions&);
+
+}  // namespace bilevel
