@@ -48,18 +48,18 @@ class FirstPhase {
 /// Implicit differentiation with any solver of phase 2:
 ///   ∇θ = ∂θ L_out − π̂·∂θ∂φ L_in,   π̂·∂φ² L_in = ∂φ L_out     (paper, Algorithm 1)
 /// The zero solver gives the first-order approximation ∂θ L_out, the identity the one-step one.
-/// The problem and both solvers must outlive the estimator.
+/// The problem and the inner solver must outlive the estimator.
 template <Vector V>
 class Implicit final : public Estimator<V> {
  public:
-  Implicit(std::string_view name, Equilibrium<V>& problem, InnerSolver<V>& inner, AdjointSolver<V>& adjoint,
+  Implicit(Equilibrium<V>& problem, InnerSolver<V>& inner, std::unique_ptr<AdjointSolver<V>> adjoint,
            ImplicitOptions options = {});
 
   std::string_view name() const override { return name_; }
   Estimate<V> estimate(const V& theta, const Warm<V>& warm) override;
   void set_tolerances(double inner, double adjoint) override {
     inner_.set_tolerance(inner);
-    adjoint_.set_tolerance(adjoint);
+    adjoint_->set_tolerance(adjoint);
   }
   void set_outer_tolerance(double tolerance) override { options_.outer_tolerance = tolerance; }
   V initial_phi() const override { return problem_.initial_phi(); }
@@ -69,7 +69,7 @@ class Implicit final : public Estimator<V> {
   std::string name_;
   CountedEquilibrium<V> problem_;
   InnerSolver<V>& inner_;
-  AdjointSolver<V>& adjoint_;
+  std::unique_ptr<AdjointSolver<V>> adjoint_;
   ImplicitOptions options_;
   FirstPhase<V> first_;
   Sensitivity<V> sensitivity_;
@@ -99,6 +99,13 @@ class Exact final : public Estimator<V> {
   FirstPhase<V> first_;
   Sensitivity<V> sensitivity_;
 };
+
+/// The zero and identity solvers turn implicit differentiation into approximations with names of their own.
+inline std::string estimator_name(std::string_view adjoint) {
+  if (adjoint == "zero") return "first-order";
+  if (adjoint == "identity") return "one-step";
+  return fmt::format("implicit-{}", adjoint);
+}
 
 template <Vector V>
 void fill_not_a_number(V& x) {
@@ -151,14 +158,14 @@ bool FirstPhase<V>::run(const V& theta, const Warm<V>& warm, Estimate<V>& estima
 }
 
 template <Vector V>
-Implicit<V>::Implicit(std::string_view name, Equilibrium<V>& problem, InnerSolver<V>& inner, AdjointSolver<V>& adjoint,
-                      ImplicitOptions options)
-    : name_(name), problem_(problem), inner_(inner), adjoint_(adjoint), options_(options), first_(problem_, inner), sensitivity_(problem_) {
+Implicit<V>::Implicit(Equilibrium<V>& problem, InnerSolver<V>& inner, std::unique_ptr<AdjointSolver<V>> adjoint, ImplicitOptions options)
+    : name_(estimator_name(adjoint->name())), problem_(problem), inner_(inner), adjoint_(std::move(adjoint)), options_(options),
+      first_(problem_, inner), sensitivity_(problem_) {
   options_.validate().throw_if_any();
-  require_shapes<V>(problem, nullptr, nullptr, name);
-  if (!problem.capabilities().curvature && adjoint.name() != "zero")
+  require_shapes<V>(problem, nullptr, nullptr, name_);
+  if (!problem.capabilities().curvature && adjoint_->name() != "zero")
     throw InvalidInput(fmt::format("{} needs Hessian and cross products, and this problem offers first derivatives only: use "
-                                   "first-order, a method without second derivatives, or with_difference_products()", name));
+                                   "first-order, a method without second derivatives, or with_difference_products()", name_));
 }
 
 template <Vector V>
@@ -173,13 +180,13 @@ Estimate<V> Implicit<V>::estimate(const V& theta, const Warm<V>& warm) {
     if (curved) {
       sensitivity_.move_to(e.phi, theta);
       const V* start = warm.pi && Space<V>::size(*warm.pi) == Space<V>::size(e.phi) ? &*warm.pi : nullptr;
-      solution = sensitivity_.pullback(first_.outer_phi(), adjoint_, e.gradient, start);
+      solution = sensitivity_.pullback(first_.outer_phi(), *adjoint_, e.gradient, start);
       Space<V>::axpy(1, first_.outer_theta(), e.gradient);
       e.pi = std::move(solution.x);
       adjoint_residual = solution.residual_norm;
       e.adjoint_status = solution.status;
       e.adjoint_iterations = solution.iterations;
-      e.message += fmt::format("; phase 2 ({}): {}", adjoint_.name(), solution.message);
+      e.message += fmt::format("; phase 2 ({}): {}", adjoint_->name(), solution.message);
     } else {
       Space<V>::copy(first_.outer_theta(), e.gradient);
       e.adjoint_status = Status::approximate;
