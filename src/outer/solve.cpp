@@ -6,8 +6,7 @@ namespace bilevel {
 
 Violations ToleranceSchedule::validate() const {
   Violations v("tolerances");
-  v.positive("start", start).positive("floor", floor).not_negative("factor", factor);
-  v.require(floor <= start, "floor", floor, fmt::format("must not exceed start = {}", start));
+  v.positive("inner", inner).positive("adjoint", adjoint).positive("floor", floor).not_negative("factor", factor);
   return v;
 }
 
@@ -45,7 +44,8 @@ OuterRun::OuterRun(const SolveOptions& options, std::string_view estimator, Opti
   now_.optimizer = optimizer.name();
   now_.theta = start;
   options.box.project(now_.theta);
-  now_.inner_tolerance = now_.adjoint_tolerance = options.tolerances.start;
+  now_.inner_tolerance = options.tolerances.inner;
+  now_.adjoint_tolerance = options.tolerances.adjoint;
 }
 
 bool OuterRun::begin_evaluation() {
@@ -65,9 +65,10 @@ bool OuterRun::begin_evaluation() {
 bool OuterRun::tighten(Verdict verdict, bool phases_converged) {
   const ToleranceSchedule& schedule = options_.tolerances;
   if (schedule.factor == 0 || verdict == Verdict::trusted || !phases_converged) return false;
-  if (now_.inner_tolerance <= schedule.floor) return false;
-  now_.inner_tolerance = std::max(schedule.floor, 0.1 * now_.inner_tolerance);
-  now_.adjoint_tolerance = std::max(schedule.floor, 0.1 * now_.adjoint_tolerance);
+  if (now_.inner_tolerance <= schedule.floor && now_.adjoint_tolerance <= schedule.floor) return false;
+  const auto sharper = [&](double tolerance) { return std::min(tolerance, std::max(schedule.floor, 0.1 * tolerance)); };
+  now_.inner_tolerance = sharper(now_.inner_tolerance);
+  now_.adjoint_tolerance = sharper(now_.adjoint_tolerance);
   return true;
 }
 
@@ -88,7 +89,7 @@ bool OuterRun::end_evaluation(AcceptedPoint point, double corrected_value, Statu
     }
     now_.accepted = point;
     const ToleranceSchedule& schedule = options_.tolerances;
-    const double wanted = std::clamp(schedule.factor * point.gradient_norm, schedule.floor, schedule.start);
+    const double wanted = std::max(schedule.floor, schedule.factor * point.gradient_norm);
     if (schedule.factor > 0) {
       now_.inner_tolerance = std::min(now_.inner_tolerance, wanted);
       now_.adjoint_tolerance = std::min(now_.adjoint_tolerance, wanted);

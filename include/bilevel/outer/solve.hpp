@@ -15,13 +15,15 @@ namespace bilevel {
 struct ToleranceSchedule {
   /// Residual norm of phase 1 and relative residual of phase 2 at the start: loose, since early gradients need
   /// one or two digits only.
-  double start = 1e-3;
+  double inner = 1e-3;
+  double adjoint = 1e-3;
   /// Never below this: about what double precision reaches on a problem of moderate scale.
   double floor = 1e-12;
   /// Tolerance = factor·(projected gradient norm), never loosened again; the certificate tightens it further
-  /// where the verdict is not "trusted". 0 keeps `start` throughout: the fixed schedule.
+  /// where the verdict is not "trusted". 0 keeps `inner` and `adjoint` throughout: the fixed schedule.
   double factor = 0.01;
 
+  static ToleranceSchedule fixed(double inner, double adjoint) { return {.inner = inner, .adjoint = adjoint, .factor = 0}; }
   Violations validate() const;
 };
 

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <functional>
+
+#include <CLI/CLI.hpp>
+
+namespace app {
+
+/// Each adds its subcommand to the program and returns what to run, which gives the exit code.
+std::function<int()> add_doctor(CLI::App& program);
+std::function<int()> add_solve(CLI::App& program);
+std::function<int()> add_compare(CLI::App& program);
+
+}  // namespace app

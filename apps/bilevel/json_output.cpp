@@ -1,0 +1,73 @@
+#include "json_output.hpp"
+
+#include <cmath>
+#include <filesystem>
+
+#include <unistd.h>
+
+namespace app {
+
+Json number(double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); }
+
+Json array(const Eigen::VectorXd& x) {
+  Json j = Json::array();
+  for (const double value : x) j.push_back(number(value));
+  return j;
+}
+
+Json describe(const bilevel::Certificate& c) {
+  Json j;
+  j["kind"] = name(c.kind);
+  j["verdict"] = name(c.verdict);
+  j["bound"] = number(c.bound);
+  j["theorem_bound"] = number(c.theorem_bound);
+  j["delta"] = number(c.delta);
+  j["delta_prime"] = number(c.delta_prime);
+  j["mu"] = number(c.mu);
+  j["mu_source"] = c.mu_source;
+  j["smoothness"] = number(c.smoothness);
+  j["smoothness_source"] = c.smoothness_source;
+  j["inner_residual"] = number(c.inner_residual);
+  j["adjoint_residual"] = number(c.adjoint_residual);
+  j["reason"] = c.reason;
+  return j;
+}
+
+Json describe(const bilevel::Cost& c) {
+  Json j;
+  j["inner_values"] = c.inner_values;
+  j["inner_gradients"] = c.inner_gradients;
+  j["outer_values"] = c.outer_values;
+  j["outer_gradients"] = c.outer_gradients;
+  j["linearisations"] = c.linearisations;
+  j["hessian_products"] = c.hessian_products;
+  j["cross_products"] = c.cross_products;
+  j["dense_hessians"] = c.dense_hessians;
+  j["factorizations"] = c.factorizations;
+  j["gradient_equivalents"] = c.gradient_equivalents();
+  j["bytes"] = c.bytes;
+  j["seconds_inner"] = c.seconds_inner;
+  j["seconds_adjoint"] = c.seconds_adjoint;
+  j["seconds_certificate"] = c.seconds_certificate;
+  return j;
+}
+
+void require_writable(const std::string& path) {
+  if (path.empty()) return;
+  const std::filesystem::path file(path);
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error))
+    throw bilevel::InvalidInput(fmt::format("cannot write {}: the folder {} does not exist", path, folder.string()));
+  if (std::filesystem::is_directory(file, error)) throw bilevel::InvalidInput(fmt::format("cannot write {}: it is a folder", path));
+  if (::access(folder.c_str(), W_OK) != 0)
+    throw bilevel::InvalidInput(fmt::format("cannot write {}: no permission to write in {}", path, folder.string()));
+}
+
+void write_json(const std::string& path, const Json& object) {
+  if (path.empty()) return;
+  const std::string text = object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (const std::string problem = bilevel::replace_file(path, text); !problem.empty()) throw bilevel::InvalidInput(problem);
+}
+
+}  // namespace app

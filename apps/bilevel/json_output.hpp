@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include <bilevel/bilevel.hpp>
+
+namespace app {
+
+using Json = nlohmann::ordered_json;
+
+// One spelling of every field for all commands: docs/json.md.
+Json number(double x);  ///< null where it is not finite
+Json array(const Eigen::VectorXd& x);
+Json describe(const bilevel::Certificate& certificate);
+Json describe(const bilevel::Cost& cost);
+
+/// Refuses a path that cannot be written, before any work is done for it.
+void require_writable(const std::string& path);
+/// Replaces the file atomically; throws InvalidInput where that fails.
+void write_json(const std::string& path, const Json& object);
+
+}  // namespace app

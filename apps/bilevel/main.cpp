@@ -1,0 +1,54 @@
+#include <exception>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <bilevel/outcome/violations.hpp>
+#include <bilevel/version.hpp>
+
+#include "commands.hpp"
+#include "terminal.hpp"
+
+namespace {
+
+int run(int argc, char** argv) {
+  CLI::App program(
+      "Learn the parameters of anything that settles: min over θ of L_out(φ*, θ), where φ* minimises L_in(φ, θ).\n"
+      "Every outer gradient comes with a certificate of its error.",
+      "bilevel");
+  program.set_version_flag("--version", fmt::format("bilevel {}", bilevel::version));
+  program.require_subcommand(1);
+  program.footer(
+      "Examples:\n"
+      "  bilevel doctor --problem logistic          is this problem fit for gradient-based learning?\n"
+      "  bilevel solve --problem ridge --json r.json   learn its parameters\n"
+      "  bilevel compare --problem ridge            every estimator side by side\n\n"
+      "Exit codes: 0 done and trustworthy, 1 the answer is no or not trustworthy, 2 bad usage or input, 3 internal error.");
+  const std::vector<std::pair<std::string, std::function<int()>>> commands{
+      {"doctor", app::add_doctor(program)}, {"solve", app::add_solve(program)}, {"compare", app::add_compare(program)}};
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return program.exit(error) == 0 ? app::ok : app::bad_input;
+  }
+  for (const auto& [name, command] : commands)
+    if (program.got_subcommand(name)) return command();
+  return app::bad_input;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const bilevel::InvalidInput& error) {
+    fmt::print(stderr, "bilevel: {}\n", error.what());
+    return app::bad_input;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "bilevel: internal error: {}\n", error.what());
+    return app::internal_error;
+  }
+}

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include <bilevel/bilevel.hpp>
+
+#include "json_output.hpp"
+
+namespace app {
+
+/// The arguments by which every command names a ready-made problem and where to put its result.
+struct ProblemArguments {
+  bool list = false;
+  std::string problem;
+  bilevel::problems::Settings settings;
+  std::vector<double> theta;
+  std::string json;
+
+  void add_to(CLI::App& command);
+  /// Prints the list of problems where it was asked for; true if that was all there was to do.
+  bool listed() const;
+  std::unique_ptr<bilevel::problems::ReferenceProblem> make() const;
+  /// --theta, one number for all elements or one for each; else the problem's own start.
+  Eigen::VectorXd start(const bilevel::problems::ReferenceProblem& made) const;
+  /// What identifies the problem, on one line and as JSON.
+  std::string identity() const;
+  Json describe(const bilevel::problems::ReferenceProblem& made) const;
+};
+
+/// Newton with Cholesky and a direct adjoint where |φ| is small, L-BFGS and conjugate gradients beyond.
+std::string default_inner(bilevel::Index phi);
+std::string default_adjoint(bilevel::Index phi);
+
+}  // namespace app

@@ -1,0 +1,167 @@
+#include <atomic>
+#include <csignal>
+#include <memory>
+
+#include "commands.hpp"
+#include "problem_arguments.hpp"
+#include "terminal.hpp"
+
+namespace app {
+namespace {
+
+using Vec = Eigen::VectorXd;
+using bilevel::InvalidInput;
+using bilevel::Verdict;
+
+std::atomic<bool> interrupted{false};
+
+/// The first Ctrl-C ends the run after the evaluation in progress; the second ends the program.
+extern "C" void on_interrupt(int signal) {
+  interrupted = true;
+  std::signal(signal, SIG_DFL);
+}
+
+struct SolveArguments {
+  ProblemArguments problem;
+  std::string inner, adjoint, optimizer = "lbfgs", checkpoint, bounds;
+  double tolerance = 1e-6, inner_tolerance = 0, adjoint_tolerance = 0, step = 0, seconds = 0;
+  long iterations = 200;
+  bool resume = false, no_warm_start = false;
+};
+
+bilevel::Box parse_bounds(const std::string& text, bilevel::Index size) {
+  if (text.empty()) return {};
+  const auto refuse = [&] { return InvalidInput(fmt::format("--bounds {}: write LO:HI, two numbers with LO ≤ HI", text)); };
+  const std::size_t colon = text.find(':', 1);
+  if (colon == std::string::npos) throw refuse();
+  const auto parse = [&](const std::string& part) {
+    std::size_t used = 0;
+    double value = 0;
+    try {
+      value = std::stod(part, &used);
+    } catch (const std::exception&) {
+      throw refuse();
+    }
+    if (used != part.size()) throw refuse();
+    return value;
+  };
+  const double low = parse(text.substr(0, colon)), high = parse(text.substr(colon + 1));
+  if (!(low <= high)) throw refuse();
+  return {Vec::Constant(size, low), Vec::Constant(size, high)};
+}
+
+Json history(const bilevel::Summary& summary) {
+  Json list = Json::array();
+  for (const auto& h : summary.history)
+    list.push_back({{"iteration", h.iteration}, {"accepted", h.accepted}, {"outer_value", number(h.outer_value)},
+                    {"gradient_norm", number(h.gradient_norm)}, {"bound", number(h.bound)}, {"kind", name(h.kind)},
+                    {"verdict", name(h.verdict)}, {"inner_tolerance", number(h.inner_tolerance)}, {"seconds", h.seconds}});
+  return list;
+}
+
+void print(const bilevel::Summary& s, const std::optional<Vec>& best) {
+  const bool good = succeeded(s.status) && s.certificate.verdict == Verdict::trusted;
+  fmt::print("{}: {}\n", coloured(good ? Colour::green : Colour::red, name(s.status)), s.message);
+  fmt::print("outer loss        {:.10g}\n", s.outer_value);
+  fmt::print("gradient norm     {:.3g} (projected)\n", s.gradient_norm);
+  fmt::print("certificate       {} {}, bound {:.3g}: {}\n", name(s.certificate.kind), name(s.certificate.verdict), s.certificate.bound, s.certificate.reason);
+  if (s.theta.size() <= 8) {
+    fmt::print("theta             {:.8g}\n", fmt::join(s.theta, ", "));
+  } else {
+    fmt::print("theta             {} numbers in [{:.6g}, {:.6g}]\n", s.theta.size(), s.theta.minCoeff(), s.theta.maxCoeff());
+  }
+  if (best) fmt::print("known optimum     at distance {:.3g}\n", (s.theta - *best).norm());
+  fmt::print("cost              {} iterations, {} evaluations, {:.0f} gradient equivalents, {:.3g} s\n", s.iterations, s.evaluations,
+             s.cost.gradient_equivalents(), s.seconds);
+}
+
+int run(const SolveArguments& a) {
+  if (a.problem.listed()) return ok;
+  const auto problem = a.problem.make();
+  const Vec start = a.problem.start(*problem);
+  const bilevel::Index size = problem->initial_phi().size();
+  require_writable(a.checkpoint);
+
+  bilevel::SolveOptions options;
+  options.gradient_tolerance = a.tolerance;
+  options.max_iterations = a.iterations;
+  if (a.seconds > 0) options.max_seconds = a.seconds;
+  options.box = parse_bounds(a.bounds, start.size());
+  options.warm_start = !a.no_warm_start;
+  options.checkpoint = a.checkpoint;
+  options.resume = a.resume;
+  options.identity = a.problem.identity();
+  if (a.inner_tolerance < 0 || a.adjoint_tolerance < 0) throw InvalidInput("--inner-tolerance and --adjoint-tolerance must be positive");
+  if (a.inner_tolerance > 0 || a.adjoint_tolerance > 0)
+    options.tolerances = bilevel::ToleranceSchedule::fixed(a.inner_tolerance > 0 ? a.inner_tolerance : 1e-10,
+                                                           a.adjoint_tolerance > 0 ? a.adjoint_tolerance : 1e-10);
+  Progress progress;
+  std::signal(SIGINT, on_interrupt);
+  std::signal(SIGTERM, on_interrupt);
+  options.callback = [&](const bilevel::HistoryEntry& h) {
+    progress.show(fmt::format("iteration {:>4}  outer loss {:.8g}  gradient {:.2e} ± {:.1e} ({})", h.iteration, h.outer_value, h.gradient_norm, h.bound,
+                              name(h.verdict)));
+    return !interrupted;
+  };
+
+  const std::string inner_name = a.inner.empty() ? default_inner(size) : a.inner;
+  const std::string adjoint_name = a.adjoint.empty() ? default_adjoint(size) : a.adjoint;
+  const auto inner = bilevel::make_inner_solver<Vec>(inner_name, *problem);
+  bilevel::Implicit<Vec> estimator(*problem, *inner, bilevel::make_adjoint_solver<Vec>(adjoint_name));
+  const auto optimizer = bilevel::make_optimizer(a.optimizer, a.step);
+  const bilevel::Summary s = bilevel::solve<Vec>(estimator, *optimizer, start, options);
+  progress.show("");
+
+  print(s, problem->best_theta());
+  Json j;
+  j["command"] = "solve";
+  j["version"] = bilevel::version;
+  j["status"] = name(s.status);
+  j["message"] = s.message;
+  j["problem"] = a.problem.describe(*problem);
+  j["theta"] = array(s.theta);
+  j["phi_norm"] = s.phi.size() ? number(s.phi.norm()) : Json(nullptr);
+  j["outer_value"] = number(s.outer_value);
+  j["gradient_norm"] = number(s.gradient_norm);
+  j["iterations"] = s.iterations;
+  j["evaluations"] = s.evaluations;
+  j["certificate"] = describe(s.certificate);
+  j["cost"] = describe(s.cost);
+  j["seconds"] = s.seconds;
+  j["methods"] = {{"inner", inner_name}, {"adjoint", adjoint_name}, {"estimator", s.estimator}, {"optimizer", s.optimizer}};
+  j["tolerances"] = {{"gradient", a.tolerance}, {"inner_used", s.used_inner_tolerance}, {"adjoint_used", s.used_adjoint_tolerance}};
+  j["resumed"] = s.resumed;
+  j["history"] = history(s);
+  write_json(a.problem.json, j);
+  return succeeded(s.status) && s.certificate.verdict == Verdict::trusted ? ok : no;
+}
+
+}  // namespace
+
+std::function<int()> add_solve(CLI::App& program) {
+  auto a = std::make_shared<SolveArguments>();
+  CLI::App& command = *program.add_subcommand("solve", "Learn θ of a ready-made problem by certified gradient descent");
+  a->problem.add_to(command);
+  command.add_option("--inner", a->inner, "Inner solver (default: newton up to 500 variables, lbfgs beyond)")->type_name("NAME");
+  command.add_option("--adjoint", a->adjoint, "Adjoint solver (default: direct up to 500 variables, cg beyond)")->type_name("NAME");
+  command.add_option("--optimizer", a->optimizer, "gradient-descent, adam or lbfgs")->capture_default_str();
+  command.add_option("--step", a->step, "Step of gradient-descent (0: searched for) or adam")->type_name("X");
+  command.add_option("--tolerance", a->tolerance, "Stop at this norm of the projected outer gradient")->capture_default_str();
+  command.add_option("--inner-tolerance", a->inner_tolerance, "Fix the inner residual norm (default: tightens as the outer gradient shrinks)")->type_name("X");
+  command.add_option("--adjoint-tolerance", a->adjoint_tolerance, "Fix the adjoint's relative residual (default: tightens likewise)")->type_name("X");
+  command.add_option("--iterations", a->iterations, "Most outer iterations")->capture_default_str();
+  command.add_option("--seconds", a->seconds, "Most seconds (default: no limit)")->type_name("X");
+  command.add_option("--bounds", a->bounds, "Keep every θ within LO:HI")->type_name("LO:HI");
+  command.add_flag("--no-warm-start", a->no_warm_start, "Start every inner solve from the problem's own start");
+  command.add_option("--checkpoint", a->checkpoint, "Keep the run in this file, replaced before every evaluation")->type_name("FILE");
+  command.add_flag("--resume", a->resume, "Go on from the checkpoint");
+  command.footer(fmt::format(
+      "Inner solvers: {}\nAdjoint solvers: {}\n\nExamples:\n"
+      "  bilevel solve --problem logistic --penalty per-feature --bounds=-8:4\n"
+      "  bilevel solve --problem quadratic --size 2000 --inner lbfgs --adjoint cg --checkpoint run.ckpt\n"
+      "  bilevel solve --problem quadratic --size 2000 --inner lbfgs --adjoint cg --checkpoint run.ckpt --resume",
+      fmt::join(bilevel::inner_solver_names(), ", "), fmt::join(bilevel::adjoint_solver_names(), ", ")));
+  return [a] { return run(*a); };
+}
+
+}  // namespace app
