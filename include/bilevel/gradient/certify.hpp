@@ -184,8 +184,9 @@ void Certifier<V>::estimate_missing_constants(double distance) {
   const double step = std::max(distance, std::cbrt(unit_roundoff<V>()) * (1 + norm(phases_.phi)));
 
   double rho_hessian = 0, rho_cross = 0, outer_smoothness = 0, outer_cross = 0;
-  V direction = Space<V>::zeros_like(phases_.phi), moved = direction, here = direction, there = direction;
-  V theta_here = Space<V>::zeros_like(phases_.theta), theta_there = theta_here;
+  const auto fresh = [](const V& like) { return Space<V>::zeros_like(like); };
+  V direction = fresh(phases_.phi), moved = fresh(phases_.phi), here = fresh(phases_.phi), there = fresh(phases_.phi);
+  V theta_here = fresh(phases_.theta), theta_there = fresh(phases_.theta);
   std::unique_ptr<Curvature<V>> curvature_there;
   const auto secant = [](V& a, const V& b, double length) {
     Space<V>::axpy(-1, b, a);

@@ -28,7 +28,8 @@ template <Vector V>
 class FirstPhase {
  public:
   FirstPhase(Equilibrium<V>& problem, InnerSolver<V>& solver)
-      : problem_(problem), solver_(solver), residual_(problem.initial_phi()), outer_phi_(residual_), outer_theta_(problem.initial_theta()) {}
+      : problem_(problem), solver_(solver), residual_(Space<V>::zeros_like(problem.initial_phi())), outer_phi_(Space<V>::zeros_like(residual_)),
+        outer_theta_(Space<V>::zeros_like(problem.initial_theta())) {}
 
   /// Fills phi, outer value, statuses and cost of `estimate`; false where nothing can follow.
   bool run(const V& theta, const Warm<V>& warm, Estimate<V>& estimate);

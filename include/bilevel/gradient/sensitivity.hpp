@@ -46,8 +46,8 @@ class Sensitivity {
   void move_to(const V& phi, const V& theta) {
     require_shapes(problem_, &phi, &theta, "sensitivity");
     problem_.linearise(phi, theta, 0, curvature_);
-    phi_ = phi;
-    theta_ = theta;
+    phi_ = duplicate(phi);
+    theta_ = duplicate(theta);
   }
 
   /// Solves π·J = w and writes −π·χ, i.e. w·dφ*/dθ, to `out`: the vector–Jacobian product. The solution π is returned.

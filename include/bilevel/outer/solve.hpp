@@ -121,9 +121,10 @@ Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, con
   detail::OuterRun run(options, estimator.name(), optimizer, to_host(start));
   estimator.set_outer_tolerance(options.gradient_tolerance);
 
-  const auto from_host = [](const Eigen::VectorXd& host, V like) {
-    Space<V>::from_host(host.data(), like);
-    return like;
+  const auto from_host = [](const Eigen::VectorXd& host, const V& like) {
+    V x = Space<V>::zeros_like(like);
+    Space<V>::from_host(host.data(), x);
+    return x;
   };
   while (run.begin_evaluation()) {
     const V theta = from_host(run.theta(), start);

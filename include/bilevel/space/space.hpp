@@ -26,7 +26,8 @@ using Index = std::ptrdiff_t;
 ///   size(x)                      number of elements
 ///   to_host(x, p), from_host(p, x)  size(x) doubles, in an order that both agree on
 ///
-/// Nothing else is asked for.
+/// Nothing else is asked for. C++ copies may share their elements, as tensors' do: an algorithm that wants
+/// storage of its own calls zeros_like or duplicate, and an oracle writes into the vectors it is given.
 template <class V>
 struct Space;
 
@@ -48,6 +49,14 @@ concept Vector = std::copyable<V> && requires(const V& x, V& y, double a, std::u
   Space<V>::to_host(x, host);
   Space<V>::from_host(host, y);
 };
+
+/// A copy with elements of its own.
+template <Vector V>
+V duplicate(const V& x) {
+  V y = Space<V>::zeros_like(x);
+  Space<V>::copy(x, y);
+  return y;
+}
 
 template <Vector V>
 double norm(const V& x) {

@@ -1,0 +1,191 @@
+// Every estimator on every problem with ground truth, on three vector types. A new estimator is tested by its
+// name in estimator_names(), a new problem by joining the list below.
+
+#include <cmath>
+#include <functional>
+#include <map>
+#include <memory>
+
+#include <gtest/gtest.h>
+
+#include <bilevel/bilevel.hpp>
+#include <conformance/block_vector.hpp>
+#include <conformance/translated.hpp>
+
+namespace bilevel {
+namespace {
+
+using Vec = Eigen::VectorXd;
+using testing::BlockVector;
+using testing::Translated;
+
+struct Case {
+  std::string name;
+  std::string family;
+  problems::Settings settings;
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (std::uint64_t seed : {1, 2, 3}) {
+    all.push_back({"quadratic", "quadratic", {.seed = seed}});
+    all.push_back({"quadratic_ill", "quadratic", {.phi = 30, .theta = 7, .condition = 1e4, .seed = seed}});
+    all.push_back({"quadratic_one", "quadratic", {.phi = 1, .theta = 1, .seed = seed}});
+    all.push_back({"log_cosh", "log-cosh", {.seed = seed}});
+    all.push_back({"ridge", "ridge", {.penalty = "per-feature", .seed = seed}});
+    all.push_back({"ridge_global", "ridge", {.penalty = "global", .seed = seed}});
+    all.push_back({"logistic", "logistic", {.penalty = "per-feature", .seed = seed}});
+    all.push_back({"logistic_global", "logistic", {.penalty = "global", .seed = seed}});
+  }
+  all.push_back({"pitchfork", "pitchfork", {}});
+  all.push_back({"duopoly", "duopoly", {}});
+  return all;
+}
+
+/// The closed form, or fourth-order differences of the whole solve where there is none.
+Vec truth(problems::ReferenceProblem& problem, const Vec& theta, bool& closed) {
+  if (const auto known = problem.outer_gradient(theta)) {
+    closed = true;
+    return *known;
+  }
+  closed = false;
+  MinimiserOptions tight;
+  tight.gradient_tolerance = 1e-13;
+  const auto inner = make_inner_solver<Vec>("newton", problem, tight);
+  const auto value = [&](const Vec& at) { return problem.outer(inner->solve(at, 0, problem.initial_phi()).phi, at, {}); };
+  Vec gradient(theta.size());
+  const double h = 2e-3;
+  for (Index i = 0; i < theta.size(); ++i) {
+    const auto at = [&](double steps) {
+      Vec moved = theta;
+      moved[i] += steps * h;
+      return value(moved);
+    };
+    gradient[i] = (8 * (at(1) - at(-1)) - (at(2) - at(-2))) / (12 * h);
+  }
+  return gradient;
+}
+
+bool solves(std::string_view method) { return method != "first-order" && method != "one-step"; }
+
+TEST(EstimatorConformance, EveryEstimatorAgreesWithTheTruthOrSaysThatItDoesNot) {
+  for (const Case& c : cases()) {
+    const auto problem = problems::make(c.family, c.settings);
+    Vec theta = problem->initial_theta();
+    if (c.family != "pitchfork" && c.family != "duopoly") {
+      Vec noise = theta;
+      Space<Vec>::random(c.settings.seed + 100, noise);
+      theta += 0.3 * noise;
+    }
+    bool closed = false;
+    const Vec expected = truth(*problem, theta, closed);
+    for (const std::string& method : estimator_names()) {
+      SCOPED_TRACE(::testing::Message() << c.name << ", seed " << c.settings.seed << ", " << method);
+      MinimiserOptions tight;
+      tight.gradient_tolerance = 1e-12;
+      const auto inner = make_inner_solver<Vec>("newton", *problem, tight);
+      AdjointOptions adjoint{.relative_tolerance = 1e-13};
+      if (method == "implicit-neumann") adjoint.max_iterations = 2000000;
+      const auto estimator = make_estimator<Vec>(method, *problem, *inner, adjoint);
+      EXPECT_EQ(estimator->name(), method);
+      const Estimate<Vec> e = estimator->estimate(theta, {});
+      const double error = (e.gradient - expected).norm();
+      // Differences of the whole solve carry about nine digits themselves.
+      const double tolerance = (closed ? 1e-8 : 2e-8) * std::max(expected.norm(), 1e-3);
+      if (solves(method)) {
+        EXPECT_LE(error, tolerance) << e.message;
+        EXPECT_NE(e.certificate.verdict, Verdict::untrusted) << e.certificate.reason << e.message;
+      } else {
+        EXPECT_EQ(e.status, Status::approximate);
+        EXPECT_NE(e.certificate.verdict, Verdict::trusted);
+      }
+      if (e.certificate.kind == Kind::rigorous) EXPECT_LE(error, e.certificate.bound + (closed ? 1e-14 : tolerance));
+      EXPECT_GT(e.cost.bytes, 0U);
+      EXPECT_GT(e.cost.inner_gradients, 0);
+      EXPECT_NEAR(e.outer_value, problem->outer(e.phi, theta, {}), 1e-14 * (1 + std::abs(e.outer_value)));
+    }
+  }
+}
+
+TEST(EstimatorConformance, CertificatesAreRigorousWhereTheProblemKnowsItsConstants) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(::testing::Message() << c.name << ", seed " << c.settings.seed);
+    const auto problem = problems::make(c.family, c.settings);
+    const auto inner = make_inner_solver<Vec>("newton", *problem);
+    const auto e = make_estimator<Vec>("implicit-direct", *problem, *inner)->estimate(problem->initial_theta(), {});
+    EXPECT_EQ(e.certificate.kind, Kind::rigorous) << e.certificate.reason;
+    EXPECT_EQ(e.certificate.verdict, Verdict::trusted) << e.certificate.reason << " bound " << e.certificate.bound << " " << e.message;
+  }
+}
+
+template <class V>
+class OtherVectors : public ::testing::Test {};
+using OtherTypes = ::testing::Types<BlockVector, Eigen::VectorXf>;
+TYPED_TEST_SUITE(OtherVectors, OtherTypes);
+
+TYPED_TEST(OtherVectors, EveryInnerSolverAndEstimatorGivesTheSameGradient) {
+  using V = TypeParam;
+  const bool single = sizeof(typename Space<V>::Scalar) == 4;
+  for (const std::string family : {"quadratic", "log-cosh", "duopoly", "pitchfork"}) {
+    problems::Settings settings{.seed = 5};
+    if (family == "quadratic" || family == "log-cosh") settings.condition = 10;
+    const auto original = problems::make(family, settings);
+    const Vec theta0 = original->initial_theta();
+    const auto exact_inner = make_inner_solver<Vec>("newton", *original);
+    const Vec expected = make_estimator<Vec>("exact", *original, *exact_inner)->estimate(theta0, {}).gradient;
+    V phi_like, theta_like;
+    if constexpr (std::is_same_v<V, BlockVector>) {
+      phi_like = BlockVector(original->initial_phi().size());
+      theta_like = BlockVector(theta0.size());
+    } else {
+      phi_like = V::Zero(original->initial_phi().size());
+      theta_like = V::Zero(theta0.size());
+    }
+    Translated<V> problem(*original, phi_like, theta_like);
+    const auto agree = [&](const Estimate<V>& e, double tolerance) {
+      EXPECT_LE((Translated<V>::host(e.gradient) - expected).norm(), tolerance * expected.norm()) << e.message;
+    };
+    MinimiserOptions options;
+    options.gradient_tolerance = single ? 2e-5 : 1e-10;
+    options.max_iterations = 100000;
+    for (const std::string_view solver : inner_solver_names()) {
+      SCOPED_TRACE(::testing::Message() << family << ", inner " << solver);
+      const auto inner = make_inner_solver<V>(solver, problem, options);
+      agree(make_estimator<V>("implicit-direct", problem, *inner)->estimate(problem.initial_theta(), {}), single ? 1e-3 : 1e-7);
+    }
+    const auto inner = make_inner_solver<V>("newton", problem, options);
+    for (const std::string& method : estimator_names()) {
+      if (!solves(method)) continue;
+      SCOPED_TRACE(::testing::Message() << family << ", " << method);
+      agree(make_estimator<V>(method, problem, *inner, {.relative_tolerance = single ? 1e-5 : 1e-10})->estimate(problem.initial_theta(), {}),
+            single ? 1e-3 : 1e-7);
+    }
+  }
+}
+
+TYPED_TEST(OtherVectors, TheOuterLoopLearnsTheSameParameters) {
+  using V = TypeParam;
+  const bool single = sizeof(typename Space<V>::Scalar) == 4;
+  const auto original = problems::make("quadratic", {.phi = 8, .theta = 3, .condition = 10, .seed = 9});
+  V phi_like, theta_like;
+  if constexpr (std::is_same_v<V, BlockVector>) {
+    phi_like = BlockVector(8);
+    theta_like = BlockVector(3);
+  } else {
+    phi_like = V::Zero(8);
+    theta_like = V::Zero(3);
+  }
+  Translated<V> problem(*original, phi_like, theta_like);
+  const auto inner = make_inner_solver<V>("lbfgs", problem);
+  const auto estimator = make_estimator<V>("implicit-cg", problem, *inner);
+  SolveOptions options;
+  options.gradient_tolerance = single ? 3e-3 : 1e-7;
+  if (single) options.tolerances.floor = 1e-5;
+  const auto optimizer = make_optimizer("lbfgs");
+  const Summary s = solve<V>(*estimator, *optimizer, problem.initial_theta(), options);
+  EXPECT_EQ(s.status, Status::converged) << s.message;
+  EXPECT_LE((s.theta - *original->best_theta()).norm(), (single ? 2e-2 : 1e-6) * (1 + s.theta.norm()));
+}
+
+}  // namespace
+}  // namespace bilevel

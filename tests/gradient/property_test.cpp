@@ -1,0 +1,124 @@
+// Thousands of random log-cosh problems with errors injected into both phases: the true error of the outer
+// gradient, known from extended precision, never exceeds the certificate's rigorous bound.
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include <Eigen/LU>
+#include <gtest/gtest.h>
+
+#include <bilevel/gradient/certificate.hpp>
+#include <bilevel/problems/log_cosh.hpp>
+
+namespace bilevel {
+namespace {
+
+using Vec = Eigen::VectorXd;
+using Long = long double;
+using LongVec = Eigen::Matrix<Long, Eigen::Dynamic, 1>;
+using LongMat = Eigen::Matrix<Long, Eigen::Dynamic, Eigen::Dynamic>;
+
+struct Truth {
+  LongVec phi, pi, gradient;
+};
+
+LongVec sech2(const LongVec& x) { return x.unaryExpr([](Long e) { const Long c = std::cosh(e); return 1 / (c * c); }); }
+LongVec tanh(const LongVec& x) { return x.unaryExpr([](Long e) { return std::tanh(e); }); }
+
+/// Newton in extended precision until the step no longer changes anything.
+Truth solve_exactly(const problems::LogCosh& p, const Vec& theta) {
+  const LongMat h = p.hessian().cast<Long>(), j = p.coupling().cast<Long>(), k = p.outer_coupling().cast<Long>();
+  const LongVec y = p.target().cast<Long>(), t = theta.cast<Long>();
+  const Long epsilon = p.epsilon();
+  const LongVec shift = j * t;
+  Truth truth;
+  truth.phi = LongVec::Zero(h.rows());
+  const auto residual = [&](const LongVec& phi) { return LongVec(h * phi + epsilon * tanh(phi - shift)); };
+  const auto hessian = [&](const LongVec& phi) {
+    LongMat m = h;
+    m.diagonal() += epsilon * sech2(phi - shift);
+    return m;
+  };
+  for (int i = 0; i < 200; ++i) {
+    const LongVec r = residual(truth.phi), step = hessian(truth.phi).partialPivLu().solve(r);
+    Long length = 1;
+    while (length > 1e-6L && residual(truth.phi - length * step).norm() > r.norm() * (1 - length / 4)) length /= 2;
+    truth.phi -= length * step;
+    if (step.norm() <= 1e-19L * (1 + truth.phi.norm())) break;
+  }
+  const LongVec c = truth.phi - y - k * t;
+  truth.pi = hessian(truth.phi).partialPivLu().solve(tanh(c));
+  const LongMat chi = -epsilon * (sech2(truth.phi - shift).asDiagonal() * j);
+  truth.gradient = -(k.transpose() * tanh(c)) - chi.transpose() * truth.pi;
+  return truth;
+}
+
+struct Ratios {
+  std::vector<double> bound, theorem;
+  void print() const {
+    auto sorted = bound;
+    std::sort(sorted.begin(), sorted.end());
+    auto theirs = theorem;
+    std::sort(theirs.begin(), theirs.end());
+    std::printf("a-posteriori bound / true error over %zu draws: median %.3g, least %.3g, worst %.3g\n", sorted.size(),
+                sorted[sorted.size() / 2], sorted.front(), sorted.back());
+    std::printf("theorem's bound / true error over %zu draws:      median %.3g, least %.3g, worst %.3g\n", theirs.size(),
+                theirs[theirs.size() / 2], theirs.front(), theirs.back());
+  }
+};
+
+TEST(Certificate, RigorousBoundHoldsOverRandomLogCoshProblems) {
+  constexpr int draws = 2500;
+  Ratios ratios;
+  for (std::uint64_t seed = 1; seed <= draws; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    std::mt19937_64 engine(seed);
+    std::normal_distribution<double> normal;
+    std::uniform_real_distribution<double> uniform(0, 1);
+    const auto gaussian = [&](Index n) { return Vec(Vec::NullaryExpr(n, [&] { return normal(engine); })); };
+    problems::LogCoshOptions options;
+    options.phi = 1 + static_cast<Index>(engine() % 8);
+    options.theta = 1 + static_cast<Index>(engine() % 6);
+    options.condition = std::pow(10.0, 4 * uniform(engine));
+    options.epsilon = std::pow(10.0, -2 + 3 * uniform(engine));
+    options.seed = seed;
+    auto problem = problems::LogCosh::random(options);
+    const Vec theta = 2 * gaussian(options.theta);
+    const Truth truth = solve_exactly(problem, theta);
+
+    // Errors of any size from none to large, in either phase or both.
+    const auto size = [&] { return uniform(engine) < 0.15 ? 0.0 : std::pow(10.0, -15 + 15 * uniform(engine)); };
+    const Vec phi = truth.phi.cast<double>() + size() * gaussian(options.phi);
+    std::unique_ptr<Curvature<Vec>> curvature;
+    problem.linearise(phi, theta, 0, curvature);
+    Vec g(options.phi), outer_theta(options.theta), residual(options.phi), product(options.phi), cross(options.theta);
+    problem.outer(phi, theta, {.phi = &g, .theta = &outer_theta});
+    problem.residual(phi, theta, residual);
+    Eigen::MatrixXd h;
+    ASSERT_TRUE(curvature->dense(h));
+    const Vec pi = h.partialPivLu().solve(g) + size() * gaussian(options.phi);
+    curvature->times(pi, product);
+    curvature->cross_times(pi, cross);
+    const Vec gradient = outer_theta - cross;
+
+    const Certificate c = certify<Vec>(problem, curvature.get(),
+                                       {.theta = theta, .phi = phi, .pi = pi, .inner_residual = residual,
+                                        .adjoint_residual = (g - product).norm(), .outer_phi = g, .outer_theta = outer_theta, .gradient = gradient},
+                                       {});
+    ASSERT_EQ(c.kind, Kind::rigorous) << c.reason;
+    const double error = static_cast<double>((truth.gradient - gradient.cast<Long>()).norm());
+    ASSERT_LE(error, c.bound) << "true error " << error << ", bound " << c.bound;
+    const double delta = static_cast<double>((truth.phi - phi.cast<Long>()).norm());
+    ASSERT_LE(delta, c.delta);
+    if (!std::isnan(c.theorem_bound)) {
+      ASSERT_LE(error, c.theorem_bound);
+      ratios.theorem.push_back(c.theorem_bound / std::max(error, 1e-300));
+    }
+    ratios.bound.push_back(c.bound / std::max(error, 1e-300));
+  }
+  ratios.print();
+}
+
+}  // namespace
+}  // namespace bilevel
