@@ -20,8 +20,9 @@ struct AdjointOptions {
   /// which bounds the cost without cutting a run that still makes progress.
   long max_iterations = 0;
 
-  Violations validate() const {
-    Violations v("adjoint");
+  /// `owner` is what a violation is named after, so that a solver's own options report under its name.
+  Violations validate(std::string_view owner = "adjoint") const {
+    Violations v(owner);
     v.not_negative("relative_tolerance", relative_tolerance);
     v.not_negative("absolute_tolerance", absolute_tolerance);
     v.require(relative_tolerance > 0 || absolute_tolerance > 0, "relative_tolerance", relative_tolerance,
@@ -40,6 +41,7 @@ struct LinearSolution {
   double rhs_norm = std::numeric_limits<double>::quiet_NaN();
   double target = std::numeric_limits<double>::quiet_NaN();  ///< the residual norm asked for
   long iterations = 0;
+  long products = 0;  ///< with A, all of them: warm start, step size, residuals evaluated afresh
   Status status = Status::not_run;
   std::string message;
   /// Estimates of A's extreme eigenvalues that came for free (CG, MINRES: Ritz values; direct: exact
@@ -57,7 +59,7 @@ class AdjointSolver {
   virtual ~AdjointSolver() = default;
   virtual std::string_view name() const = 0;
   virtual LinearSolution<V> solve(LinearOperator<V>& a, const V& b, const V* warm) = 0;
-  /// Residual norm relative to ‖b‖ to reach from now on; ignored by what cannot choose.
+  /// Residual norm relative to ‖b‖ to reach from now on, as if the options had said so.
   virtual void set_tolerance(double /*relative*/) {}
 };
 

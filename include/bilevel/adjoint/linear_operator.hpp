@@ -11,12 +11,12 @@ template <Vector V>
 class LinearOperator {
  public:
   virtual ~LinearOperator() = default;
-  virtual void apply(const V& x, V& out) = 0;  ///< out = A·x
+  virtual void apply(const V& x, V& out) = 0;  ///< out = A·x; out has x's shape already and is another object
   virtual bool symmetric() const { return true; }
   /// The whole matrix in host memory; false where |x| products are the only way.
   virtual bool dense(Eigen::MatrixXd&) { return false; }
-  virtual bool diagonal(V&) { return false; }
-  /// out ≈ A⁻¹·r, symmetric positive definite.
+  virtual bool diagonal(V& /*out*/) { return false; }
+  /// out ≈ A⁻¹·r, the same symmetric positive definite map at every call of one solve.
   virtual bool precondition(const V& /*r*/, V& /*out*/) { return false; }
 };
 

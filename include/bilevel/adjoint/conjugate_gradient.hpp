@@ -1,0 +1,243 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <bilevel/adjoint/linear_run.hpp>
+#include <bilevel/adjoint/tridiagonal.hpp>
+
+namespace bilevel {
+
+/// What stands for A⁻¹ in the search directions.
+enum class Preconditioner {
+  none,
+  jacobi,  ///< the inverse of LinearOperator::diagonal()
+  own,     ///< LinearOperator::precondition()
+};
+
+struct ConjugateGradientOptions : AdjointOptions {
+  /// Without one the Lanczos coefficients are those of A and give its Ritz values; with one they
+  /// belong to M⁻¹A, and smallest_ritz and largest_ritz stay NaN.
+  Preconditioner preconditioner = Preconditioner::none;
+  /// Lanczos steps kept for the Ritz values; their eigenvalues cost some 30·steps² operations at
+  /// the end, and extreme ones rarely move after a few hundred. 0: no Ritz values.
+  long ritz_steps = 300;
+
+  Violations validate() const {
+    Violations v = AdjointOptions::validate("cg");
+    v.at_least("ritz_steps", ritz_steps, 0);
+    return v;
+  }
+};
+
+/// Conjugate gradients (Hestenes and Stiefel 1952) for a symmetric positive definite A. The error in
+/// the norm of A falls at least like 2·((√κ − 1)/(√κ + 1))^k.
+///
+/// A direction with pᵀAp < 0 proves that A is indefinite, and the run ends there with
+/// negative_curvature; pᵀAp = 0 to rounding ends it with singular where A·p vanishes too and with
+/// breakdown (a semidefinite A would have A·p = 0, so A is indefinite) where it does not. The step
+/// along such a p is not taken: x is the iterate with the smallest residual before it.
+template <Vector V>
+class ConjugateGradient final : public AdjointSolver<V> {
+ public:
+  explicit ConjugateGradient(ConjugateGradientOptions options = {});
+  std::string_view name() const override;
+  LinearSolution<V> solve(LinearOperator<V>& a, const V& b, const V* warm) override;
+  void set_tolerance(double relative) override;
+
+ private:
+  struct Workspace {
+    V x, r, p, q;
+    V z;        // preconditioned residual; unused without a preconditioner
+    V lowest;   // the iterate with the smallest recurred residual, kept when the next one is worse
+    V inverse;  // of the diagonal
+    Tridiagonal lanczos;
+  };
+
+  void invert_diagonal(LinearOperator<V>& a, LinearRun<V>& run, V& inverse) const;
+  const V& precondition(LinearOperator<V>& a, Workspace& w) const;
+  void cycle(LinearOperator<V>& a, LinearRun<V>& run, Workspace& w, bool first) const;
+  bool curvature_is_positive(LinearRun<V>& run, const Workspace& w, double curvature, double pp,
+                             double& scale) const;
+
+  ConjugateGradientOptions options_;
+};
+
+template <Vector V>
+ConjugateGradient<V>::ConjugateGradient(ConjugateGradientOptions options) : options_(options) {
+  options_.validate().throw_if_any();
+}
+
+template <Vector V>
+std::string_view ConjugateGradient<V>::name() const {
+  switch (options_.preconditioner) {
+    case Preconditioner::jacobi:
+      return "cg-jacobi";
+    case Preconditioner::own:
+      return "cg-preconditioned";
+    default:
+      return "cg";
+  }
+}
+
+template <Vector V>
+void ConjugateGradient<V>::set_tolerance(double relative) {
+  options_.relative_tolerance = relative;
+  options_.validate().throw_if_any();
+}
+
+template <Vector V>
+LinearSolution<V> ConjugateGradient<V>::solve(LinearOperator<V>& a, const V& b, const V* warm) {
+  if (!a.symmetric())
+    throw InvalidInput(fmt::format("{}: A is not symmetric; use gmres, bicgstab or direct", name()));
+  LinearRun<V> run(name(), a, b, warm, options_);
+  if (!run.running()) return run.finish(0);
+
+  const bool preconditioned = options_.preconditioner != Preconditioner::none;
+  const long ritz_rows = preconditioned ? 0 : std::min(options_.ritz_steps, run.limit());
+  const V zero = Space<V>::zeros_like(b);
+  Workspace w{zero, zero, zero, zero, zero, zero, zero, Tridiagonal(ritz_rows)};
+  if (options_.preconditioner == Preconditioner::jacobi) invert_diagonal(a, run, w.inverse);
+  if (options_.preconditioner == Preconditioner::own && !a.precondition(b, w.z))
+    throw InvalidInput(fmt::format("{}: A has no preconditioner of its own", name()));
+
+  for (bool first = true; run.running() && run.solution().iterations < run.limit(); first = false)
+    cycle(a, run, w, first);
+  const auto [smallest, largest] = w.lanczos.extremes();
+  run.solution().smallest_ritz = smallest;
+  run.solution().largest_ritz = largest;
+  return run.finish(7 * bytes_of(b) + w.lanczos.bytes());
+}
+
+template <Vector V>
+void ConjugateGradient<V>::invert_diagonal(LinearOperator<V>& a, LinearRun<V>& run, V& inverse) const {
+  if (!a.diagonal(inverse)) throw InvalidInput(fmt::format("{}: A does not know its diagonal", name()));
+  const Index n = Space<V>::size(run.x());
+  if (Space<V>::size(inverse) != n)
+    throw InvalidInput(fmt::format("{}: the diagonal of A has {} elements and b has {}", name(),
+                                   Space<V>::size(inverse), n));
+  if (!all_finite(inverse)) return run.stop_not_finite("the diagonal of A");
+  std::vector<double> host(static_cast<std::size_t>(n));
+  Space<V>::to_host(inverse, host.data());
+  const double smallest = *std::min_element(host.begin(), host.end());
+  // e_iᵀAe_i = A_ii, so a negative element is a direction of negative curvature.
+  if (smallest < 0)
+    return run.stop(Status::negative_curvature,
+                    fmt::format("the diagonal of A has the negative element {:.6g}", smallest));
+  // A zero on the diagonal of a semidefinite matrix is a zero row: nothing to scale there.
+  for (double& d : host) d = d > 0 ? 1 / d : 1;
+  Space<V>::from_host(host.data(), inverse);
+}
+
+template <Vector V>
+const V& ConjugateGradient<V>::precondition(LinearOperator<V>& a, Workspace& w) const {
+  if (options_.preconditioner == Preconditioner::none) return w.r;
+  if (options_.preconditioner == Preconditioner::own) {
+    a.precondition(w.r, w.z);
+  } else {
+    Space<V>::copy(w.r, w.z);
+    Space<V>::multiply(w.inverse, w.z);
+  }
+  return w.z;
+}
+
+/// Classifies pᵀAp. `scale` is the largest |pᵀAp|/pᵀp so far, a lower bound of ‖A‖.
+template <Vector V>
+bool ConjugateGradient<V>::curvature_is_positive(LinearRun<V>& run, const Workspace& w, double curvature,
+                                                 double pp, double& scale) const {
+  const double level = rounding_level(w.p);
+  if (curvature > 0 && curvature > level * scale * pp) {
+    scale = std::max(scale, curvature / pp);
+    return true;
+  }
+  const double stretch = norm(w.q) / std::sqrt(pp);
+  const double quotient = curvature / pp;
+  const long k = run.solution().iterations;
+  if (stretch <= level * scale || stretch == 0) {
+    run.stop(Status::singular,
+             fmt::format("A·p vanishes at iteration {}: ‖A·p‖/‖p‖ = {:.3g} while ‖A‖ is at least "
+                         "{:.3g}, and b has a part along p",
+                         k, stretch, std::max(scale, stretch)));
+  } else if (std::abs(quotient) <= level * std::max(scale, stretch)) {
+    run.stop(Status::breakdown, fmt::format("pᵀAp/pᵀp = {:.3g} is zero to rounding at iteration {} although "
+                                            "‖A·p‖/‖p‖ = {:.3g}: A is indefinite",
+                                            quotient, k, stretch));
+  } else {
+    run.stop(Status::negative_curvature,
+             fmt::format("pᵀAp/pᵀp = {:.6g} at iteration {}: A is not positive definite", quotient, k));
+  }
+  return false;
+}
+
+template <Vector V>
+void ConjugateGradient<V>::cycle(LinearOperator<V>& a, LinearRun<V>& run, Workspace& w, bool first) const {
+  using S = Space<V>;
+  const bool preconditioned = options_.preconditioner != Preconditioner::none;
+  const double before = run.residual_norm();
+  S::copy(run.x(), w.x);
+  S::copy(run.residual(), w.r);
+  double r_norm = before, lowest_norm = before, scale = 0;
+  double previous_beta = 0, previous_alpha = 1;
+  bool lowest_kept = false;
+  S::copy(precondition(a, w), w.p);
+  double rz = preconditioned ? S::dot(w.r, w.p) : r_norm * r_norm;
+
+  while (r_norm > run.target()) {
+    if (!(rz > 0) || !std::isfinite(rz)) {
+      // Only a preconditioner can bring this about: without one rz is ‖r‖², and r was finite.
+      if (!std::isfinite(rz)) run.stop_not_finite("rᵀM⁻¹r");
+      run.stop(Status::breakdown,
+               fmt::format("rᵀM⁻¹r = {:.3g} at iteration {}: the preconditioner is not positive "
+                           "definite",
+                           rz, run.solution().iterations));
+      break;
+    }
+    if (!run.next_iteration()) break;
+    run.apply(w.p, w.q);
+    const double curvature = S::dot(w.p, w.q);
+    if (!std::isfinite(curvature)) {
+      run.stop_not_finite("the product A·p");
+      break;
+    }
+    // Lanczos in CG's coefficients: T_kk = 1/α_k + β_{k−1}/α_{k−1}, T_{k,k+1} = √β_k/α_k.
+    if (first)
+      w.lanczos.append(curvature / rz + previous_beta / previous_alpha,
+                       std::sqrt(previous_beta) / previous_alpha);
+    if (!curvature_is_positive(run, w, curvature, S::dot(w.p, w.p), scale)) break;
+    const double alpha = rz / curvature;
+    S::axpy(-alpha, w.q, w.r);
+    const double next_norm = norm(w.r);
+    if (!std::isfinite(next_norm)) {
+      run.stop_not_finite("the residual's recurrence");
+      break;
+    }
+    if (next_norm > r_norm && r_norm < lowest_norm) {
+      S::copy(w.x, w.lowest);
+      lowest_norm = r_norm;
+      lowest_kept = true;
+    }
+    S::axpy(alpha, w.p, w.x);
+    r_norm = next_norm;
+    const V& z = precondition(a, w);
+    const double next_rz = preconditioned ? S::dot(w.r, z) : r_norm * r_norm;
+    const double beta = next_rz / rz;
+    S::scale(beta, w.p);
+    S::axpy(1, z, w.p);
+    rz = next_rz;
+    previous_alpha = alpha;
+    previous_beta = beta;
+  }
+  const double claimed = std::min(r_norm, lowest_norm);
+  if (r_norm <= lowest_norm) {
+    run.offer(w.x);
+  } else if (lowest_kept) {
+    run.offer(w.lowest);
+  }
+  if (r_norm <= run.target()) run.demand_progress(before, claimed);
+}
+
+extern template class ConjugateGradient<Eigen::VectorXd>;
+extern template class ConjugateGradient<Eigen::VectorXf>;
+
+}  // namespace bilevel

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <string>
+#include <utility>
+
+#include <Eigen/Dense>
+
+#include <bilevel/adjoint/linear_operator.hpp>
+#include <bilevel/space/eigen.hpp>
+
+namespace bilevel::testing {
+
+/// How a test reaches a vector type from dense double vectors; specialise it to run the conformance suite
+/// on another one.
+template <class V>
+struct HostTraits;
+
+template <class S>
+struct HostTraits<Eigen::Matrix<S, Eigen::Dynamic, 1>> {
+  using V = Eigen::Matrix<S, Eigen::Dynamic, 1>;
+  static V from_host(const Eigen::VectorXd& x) { return x.template cast<S>(); }
+  static Eigen::VectorXd to_host(const V& x) { return x.template cast<double>(); }
+};
+
+/// A·x = b with what is known about it.
+struct System {
+  std::string name;
+  Eigen::MatrixXd a;
+  Eigen::VectorXd b;
+  bool symmetric = true;
+  bool definite = true;  ///< symmetric with no negative eigenvalue
+  bool singular = false;
+  bool consistent = true;  ///< b lies in the range of A
+  double condition = 1;    ///< of A on its range
+};
+
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : engine_(seed) {}
+
+  Eigen::MatrixXd matrix(Eigen::Index rows, Eigen::Index cols) {
+    return Eigen::MatrixXd::NullaryExpr(rows, cols, [&] { return normal_(engine_); });
+  }
+  Eigen::VectorXd vector(Eigen::Index n) { return matrix(n, 1); }
+  Eigen::MatrixXd orthogonal(Eigen::Index n) {
+    return Eigen::HouseholderQR<Eigen::MatrixXd>(matrix(n, n)).householderQ();
+  }
+  Eigen::MatrixXd with_spectrum(const Eigen::VectorXd& eigenvalues) {
+    const Eigen::MatrixXd q = orthogonal(eigenvalues.size());
+    const Eigen::MatrixXd a = q * eigenvalues.asDiagonal() * q.transpose();
+    return 0.5 * (a + a.transpose());
+  }
+
+ private:
+  std::mt19937_64 engine_;
+  std::normal_distribution<double> normal_;
+};
+
+/// n values from 1/condition to 1, evenly spaced in the logarithm.
+inline Eigen::VectorXd log_spectrum(Eigen::Index n, double condition) {
+  return n == 1 ? Eigen::VectorXd::Ones(1)
+                : Eigen::VectorXd(Eigen::VectorXd::LinSpaced(n, -std::log(condition), 0).array().exp());
+}
+
+/// A known by its matrix. What it gives away besides products is up to the flags.
+template <class V>
+class MatrixOperator : public LinearOperator<V> {
+ public:
+  explicit MatrixOperator(Eigen::MatrixXd matrix, bool is_symmetric = true)
+      : matrix_(std::move(matrix)), symmetric_(is_symmetric) {}
+
+  void apply(const V& x, V& out) override {
+    ++products;
+    out = HostTraits<V>::from_host(matrix_ * HostTraits<V>::to_host(x));
+    if (products == poisoned_product) Space<V>::scale(std::numeric_limits<double>::quiet_NaN(), out);
+  }
+  bool symmetric() const override { return symmetric_; }
+  bool dense(Eigen::MatrixXd& out) override {
+    if (gives_matrix) out = matrix_;
+    return gives_matrix;
+  }
+  bool diagonal(V& out) override {
+    if (gives_diagonal) out = HostTraits<V>::from_host(matrix_.diagonal());
+    return gives_diagonal;
+  }
+  bool precondition(const V& r, V& out) override {
+    if (preconditioner.size() == 0 && matrix_.size() > 0) return false;
+    out = HostTraits<V>::from_host(preconditioner * HostTraits<V>::to_host(r));
+    return true;
+  }
+
+  const Eigen::MatrixXd& matrix() const { return matrix_; }
+
+  bool gives_matrix = true;
+  bool gives_diagonal = true;
+  Eigen::MatrixXd preconditioner;
+  long poisoned_product = -1;  ///< this one, counted from 1, is NaN
+  long products = 0;
+
+ private:
+  Eigen::MatrixXd matrix_;
+  bool symmetric_;
+};
+
+using Vec = Eigen::VectorXd;
+using Mat = Eigen::MatrixXd;
+using Operator = MatrixOperator<Vec>;
+
+}  // namespace bilevel::testing
