@@ -1,0 +1,71 @@
+#pragma once
+
+#include <bilevel/inner/step.hpp>
+
+namespace bilevel {
+
+/// Armijo's search: the first α of first, first/2, first/4, … with
+///   L(φ + αp) ≤ L(φ) + c·α·∇ᵀp,
+/// or, where the promised and the actual change of the value are both within rounding, with a smaller
+/// gradient norm. The
+/// second clause lets a run go on to gradients far smaller than differences of values can show.
+template <Vector V>
+class Backtracking {
+ public:
+  explicit Backtracking(const V& like);
+
+  /// On success the state holds the new point, evaluated. `slope` is ∇ᵀp, negative. A value of +∞ is a
+  /// point outside of the domain and merely shortens the step; NaN is an error.
+  std::optional<Stop> search(Nudged<V>& nudged, State<V>& state, const V& direction, double slope,
+                             double first, double sufficient_decrease);
+
+  double length() const { return length_; }  ///< the α of the last success
+  long trials() const { return trials_; }
+  std::size_t bytes() const { return 2 * bytes_of(phi_); }
+
+ private:
+  static constexpr long max_trials = 60;  // 2⁻⁶⁰ is below the spacing of double
+
+  V phi_, gradient_;
+  double length_ = unknown;
+  long trials_ = 0;
+};
+
+template <Vector V>
+Backtracking<V>::Backtracking(const V& like)
+    : phi_(Space<V>::zeros_like(like)), gradient_(Space<V>::zeros_like(like)) {}
+
+template <Vector V>
+std::optional<Stop> Backtracking<V>::search(Nudged<V>& nudged, State<V>& state, const V& direction,
+                                            double slope, double first, double sufficient_decrease) {
+  length_ = first;
+  double value = unknown;
+  for (trials_ = 1; trials_ <= max_trials; ++trials_, length_ *= 0.5) {
+    Space<V>::copy(state.phi, phi_);
+    Space<V>::axpy(length_, direction, phi_);
+    value = nudged.value_and_gradient(phi_, gradient_);
+    if (value == std::numeric_limits<double>::infinity()) continue;
+    const double gradient_norm = norm(gradient_);
+    if (auto stop = nudged.fault(value, gradient_, gradient_norm, state.iteration + 1)) return stop;
+    const bool decreases =
+        value < state.value && value <= state.value + sufficient_decrease * length_ * slope;
+    const bool promise_is_noise = -length_ * slope <= state.value_noise();
+    const bool flattens = promise_is_noise && std::abs(value - state.value) <= state.value_noise() &&
+                          gradient_norm < state.gradient_norm;
+    if (!decreases && !flattens) continue;
+    std::swap(state.phi, phi_);
+    std::swap(state.gradient, gradient_);
+    state.value = value;
+    state.gradient_norm = gradient_norm;
+    return {};
+  }
+  return Stop{Status::stalled,
+              fmt::format("no step decreases the loss: slope {:.3g}, lengths {:.3g} to {:.3g}, last trial "
+                          "{:.10g}",
+                          slope, first, 2 * length_, value)};
+}
+
+extern template class Backtracking<Eigen::VectorXd>;
+extern template class Backtracking<Eigen::VectorXf>;
+
+}  // namespace bilevel

@@ -1,0 +1,145 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include <bilevel/inner/wolfe_search.hpp>
+
+namespace bilevel {
+
+struct LbfgsOptions {
+  /// Pairs (s, y) remembered; ≥ 1. Two vectors each; more than 10 rarely saves an iteration.
+  long memory = 10;
+
+  Violations validate() const {
+    Violations v("lbfgs");
+    v.at_least("memory", memory, 1);
+    return v;
+  }
+};
+
+/// Limited-memory BFGS (Nocedal and Wright 2006, algorithm 7.5) with a Wolfe search.
+template <Vector V>
+class Lbfgs final : public Step<V> {
+ public:
+  explicit Lbfgs(LbfgsOptions options = {});
+  std::string_view name() const override { return "lbfgs"; }
+  void check(Nudged<V>&, const State<V>&) override {}
+  std::optional<Stop> begin(Nudged<V>& nudged, State<V>& state) override;
+  std::optional<Stop> advance(Nudged<V>& nudged, State<V>& state) override;
+  bool searches() const override { return true; }
+  std::string note() const override;
+  std::size_t bytes() const override;
+
+ private:
+  struct Pair {
+    V s, y;              // φ_{k+1} − φ_k and the change of the gradient
+    double curvature;    // sᵀy > 0
+    double coefficient;  // of the two-loop recursion
+  };
+  Pair& pair(long age) { return pairs_[static_cast<std::size_t>((next_ - 1 - age + slots_) % slots_)]; }
+  void find_direction(const State<V>& state);
+  std::optional<Stop> search(Nudged<V>& nudged, State<V>& state);
+
+  LbfgsOptions options_;
+  std::optional<WolfeSearch<V>> search_;
+  std::optional<V> direction_;
+  std::vector<Pair> pairs_;  // a ring with one slot more than the memory, for the pair in the making
+  long slots_ = 0, next_ = 0, held_ = 0;
+  long restarts_ = 0;
+};
+
+template <Vector V>
+Lbfgs<V>::Lbfgs(LbfgsOptions options) : options_(options), slots_(options.memory + 1) {
+  options_.validate().throw_if_any();
+}
+
+template <Vector V>
+std::optional<Stop> Lbfgs<V>::begin(Nudged<V>&, State<V>& state) {
+  if (!search_) {
+    search_.emplace(state.phi);
+    direction_ = Space<V>::zeros_like(state.phi);
+    pairs_.reserve(static_cast<std::size_t>(slots_));
+    for (long i = 0; i < slots_; ++i)
+      pairs_.push_back({Space<V>::zeros_like(state.phi), Space<V>::zeros_like(state.phi), 0, 0});
+  }
+  next_ = held_ = restarts_ = 0;
+  return {};
+}
+
+template <Vector V>
+void Lbfgs<V>::find_direction(const State<V>& state) {
+  V& p = *direction_;
+  Space<V>::copy(state.gradient, p);
+  Space<V>::scale(-1, p);
+  if (held_ == 0) return;
+  for (long age = 0; age < held_; ++age) {
+    Pair& k = pair(age);
+    k.coefficient = Space<V>::dot(k.s, p) / k.curvature;
+    Space<V>::axpy(-k.coefficient, k.y, p);
+  }
+  const Pair& newest = pair(0);
+  Space<V>::scale(newest.curvature / Space<V>::dot(newest.y, newest.y), p);
+  for (long age = held_ - 1; age >= 0; --age) {
+    const Pair& k = pair(age);
+    Space<V>::axpy(k.coefficient - Space<V>::dot(k.y, p) / k.curvature, k.s, p);
+  }
+}
+
+template <Vector V>
+std::optional<Stop> Lbfgs<V>::search(Nudged<V>& nudged, State<V>& state) {
+  find_direction(state);
+  double slope = Space<V>::dot(state.gradient, *direction_);
+  if (!(slope < 0) && held_ > 0) {
+    // Rounding has spoilt the history.
+    ++restarts_;
+    held_ = 0;
+    find_direction(state);
+    slope = Space<V>::dot(state.gradient, *direction_);
+  }
+  // The bare gradient has no length of its own: move by at most 1.
+  const double first = held_ > 0 ? 1 : std::min(1.0, 1 / state.gradient_norm);
+  return search_->search(nudged, state, *direction_, slope, first);
+}
+
+template <Vector V>
+std::optional<Stop> Lbfgs<V>::advance(Nudged<V>& nudged, State<V>& state) {
+  Pair& made = pairs_[static_cast<std::size_t>(next_)];
+  Space<V>::copy(state.phi, made.s);
+  Space<V>::copy(state.gradient, made.y);
+  auto stop = search(nudged, state);
+  if (stop && stop->status == Status::stalled && held_ > 0) {
+    ++restarts_;
+    held_ = 0;
+    stop = search(nudged, state);
+  }
+  if (stop) return stop;
+
+  Space<V>::scale(-1, made.s);
+  Space<V>::axpy(1, state.phi, made.s);
+  Space<V>::scale(-1, made.y);
+  Space<V>::axpy(1, state.gradient, made.y);
+  made.curvature = Space<V>::dot(made.s, made.y);
+  // A pair without positive curvature would make the model indefinite.
+  if (made.curvature > unit_roundoff<V>() * norm(made.s) * norm(made.y)) {
+    next_ = (next_ + 1) % slots_;
+    held_ = std::min(held_ + 1, options_.memory);
+  }
+  return {};
+}
+
+template <Vector V>
+std::string Lbfgs<V>::note() const {
+  return restarts_ == 0 ? std::string() : fmt::format("dropped the history {} times", restarts_);
+}
+
+template <Vector V>
+std::size_t Lbfgs<V>::bytes() const {
+  if (!search_) return 0;
+  return search_->bytes() + bytes_of(*direction_) * (1 + 2 * pairs_.size());
+}
+
+extern template class Lbfgs<Eigen::VectorXd>;
+extern template class Lbfgs<Eigen::VectorXf>;
+
+}  // namespace bilevel

@@ -1,0 +1,161 @@
+#pragma once
+
+#include <optional>
+
+#include <Eigen/Cholesky>
+
+#include <bilevel/inner/backtracking.hpp>
+
+namespace bilevel {
+
+struct NewtonOptions {
+  /// Largest |φ| for which a problem without Curvature::dense is asked for |φ| products an iteration;
+  /// ≥ 1. Beyond 2,000 they and the |φ|³/3 of Cholesky cost more than trust-region's few products.
+  long max_assembled = 2000;
+
+  Violations validate() const {
+    Violations v("newton");
+    v.at_least("max_assembled", max_assembled, 1);
+    return v;
+  }
+};
+
+/// Newton's method with a Cholesky factor in host memory, for small |φ|. Where H is not positive
+/// definite H + τI is factored instead, τ doubling until it is (Nocedal and Wright 2006, algorithm
+/// 3.3), so the direction always descends. Full steps first, shortened by Armijo's search.
+template <Vector V>
+class Newton final : public Step<V> {
+ public:
+  explicit Newton(NewtonOptions options = {});
+  std::string_view name() const override { return "newton"; }
+  void check(Nudged<V>& nudged, const State<V>& state) override;
+  std::optional<Stop> begin(Nudged<V>& nudged, State<V>& state) override;
+  std::optional<Stop> advance(Nudged<V>& nudged, State<V>& state) override;
+  bool searches() const override { return true; }
+  std::string note() const override;
+  std::size_t bytes() const override;
+
+ private:
+  std::optional<Stop> form_hessian(Nudged<V>& nudged, const State<V>& state);
+  std::optional<Stop> factor(Nudged<V>& nudged, const State<V>& state);
+
+  NewtonOptions options_;
+  std::optional<Backtracking<V>> search_;
+  std::optional<V> direction_, column_;
+  Eigen::MatrixXd hessian_;
+  Eigen::LLT<Eigen::MatrixXd> factor_;
+  Eigen::VectorXd host_;
+  long shifted_ = 0;  // iterations whose H had to be shifted
+  double largest_shift_ = 0;
+};
+
+template <Vector V>
+Newton<V>::Newton(NewtonOptions options) : options_(options) {
+  options_.validate().throw_if_any();
+}
+
+template <Vector V>
+void Newton<V>::check(Nudged<V>& nudged, const State<V>&) {
+  if (!nudged.capabilities().curvature)
+    throw InvalidInput(
+        "newton: the problem offers first derivatives only; use lbfgs, or ask for "
+        "with_difference_products()");
+  shifted_ = 0;
+  largest_shift_ = 0;
+}
+
+template <Vector V>
+std::optional<Stop> Newton<V>::begin(Nudged<V>&, State<V>& state) {
+  const Index n = Space<V>::size(state.phi);
+  if (!search_) {
+    search_.emplace(state.phi);
+    direction_ = Space<V>::zeros_like(state.phi);
+    column_ = Space<V>::zeros_like(state.phi);
+    hessian_.resize(n, n);
+    factor_ = Eigen::LLT<Eigen::MatrixXd>(n);
+    host_.resize(n);
+  }
+  return {};
+}
+
+template <Vector V>
+std::optional<Stop> Newton<V>::form_hessian(Nudged<V>& nudged, const State<V>& state) {
+  Curvature<V>& curvature = nudged.curvature(state.phi);
+  if (!curvature.dense(hessian_)) {
+    const Index n = host_.size();
+    if (n > options_.max_assembled)
+      throw InvalidInput(fmt::format(
+          "newton: the problem offers no dense Hessian and |phi| = {} exceeds max_assembled = {}; "
+          "use trust-region",
+          n, options_.max_assembled));
+    host_.setZero();
+    for (Index j = 0; j < n; ++j) {
+      host_[j] = 1;
+      Space<V>::from_host(host_.data(), *direction_);
+      host_[j] = 0;
+      curvature.times(*direction_, *column_);
+      Space<V>::to_host(*column_, hessian_.col(j).data());
+    }
+  }
+  if (!hessian_.allFinite())
+    return Stop{Status::not_finite,
+                fmt::format("the Hessian product is not finite at iteration {}", state.iteration)};
+  return {};
+}
+
+template <Vector V>
+std::optional<Stop> Newton<V>::factor(Nudged<V>& nudged, const State<V>& state) {
+  // A factor whose smallest pivot is rounding would send the step far off.
+  const auto definite = [&] {
+    ++nudged.cost().factorizations;
+    factor_.compute(hessian_);
+    if (factor_.info() != Eigen::Success) return false;
+    const auto pivots = factor_.matrixLLT().diagonal();
+    const double spread = pivots.minCoeff() / pivots.maxCoeff();
+    return spread * spread > static_cast<double>(host_.size()) * unit_roundoff<V>();
+  };
+  if (definite()) return {};
+  ++shifted_;
+  const double size = std::max(hessian_.cwiseAbs().maxCoeff(), 1e-8 * state.gradient_norm);
+  double shift = 1e-3 * size, shift_before = 0;
+  // Gershgorin: at τ = n·max|H_ij| the sum is diagonally dominant, so this ends.
+  for (; std::isfinite(shift); shift_before = shift, shift *= 2) {
+    hessian_.diagonal().array() += shift - shift_before;
+    if (!definite()) continue;
+    largest_shift_ = std::max(largest_shift_, shift);
+    return {};
+  }
+  return Stop{Status::singular,
+              fmt::format("no shift makes the Hessian positive definite at iteration {}", state.iteration)};
+}
+
+template <Vector V>
+std::optional<Stop> Newton<V>::advance(Nudged<V>& nudged, State<V>& state) {
+  if (auto stop = form_hessian(nudged, state)) return stop;
+  if (auto stop = factor(nudged, state)) return stop;
+  Space<V>::to_host(state.gradient, host_.data());
+  factor_.solveInPlace(host_);
+  host_ = -host_;
+  Space<V>::from_host(host_.data(), *direction_);
+  const double slope = Space<V>::dot(state.gradient, *direction_);
+  return search_->search(nudged, state, *direction_, slope, 1, 1e-4);
+}
+
+template <Vector V>
+std::string Newton<V>::note() const {
+  if (shifted_ == 0) return {};
+  return fmt::format("the Hessian was not positive definite in {} iterations and was shifted by up to {:.3g}",
+                     shifted_, largest_shift_);
+}
+
+template <Vector V>
+std::size_t Newton<V>::bytes() const {
+  if (!search_) return 0;
+  return search_->bytes() + 2 * bytes_of(*direction_) +
+         sizeof(double) * static_cast<std::size_t>(2 * hessian_.size() + host_.size());
+}
+
+extern template class Newton<Eigen::VectorXd>;
+extern template class Newton<Eigen::VectorXf>;
+
+}  // namespace bilevel

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <bilevel/inner/nudged.hpp>
+
+namespace bilevel {
+
+/// Everything that one iteration hands to the next.
+template <Vector V>
+struct State {
+  explicit State(const V& like) : phi(Space<V>::zeros_like(like)), gradient(Space<V>::zeros_like(like)) {}
+
+  V phi;
+  V gradient;                      ///< at phi, where `evaluated`
+  double value = unknown;          ///< at phi, where `evaluated`
+  double gradient_norm = unknown;  ///< at phi, where `evaluated`
+  bool evaluated = false;
+  long iteration = 0;
+  std::vector<V> memory;  ///< what a step remembers besides phi (momentum, moments)
+  /// A running average of |value| (Hager and Zhang 2005, eq. 4.3): differences of values that are
+  /// small against it are rounding.
+  double value_scale = 0;
+  double reach = 0;  ///< ‖φ‖ beyond which the run counts as diverged
+
+  /// Differences of values below this say nothing: half of the digits, because a loss is often a
+  /// difference of larger terms.
+  double value_noise() const { return std::sqrt(unit_roundoff<V>()) * value_scale; }
+
+  /// At least `count` memory vectors of phi's shape, the first `count` of them zero.
+  void reset_memory(std::size_t count) {
+    while (memory.size() < count) memory.push_back(Space<V>::zeros_like(phi));
+    for (std::size_t i = 0; i < count; ++i) Space<V>::scale(0, memory[i]);
+  }
+};
+
+/// One iteration of a minimiser. The gradient is always that AT state.phi, so a plain step is a map
+/// (φ, memory, ∇(φ)) → (φ, memory) and leaves the new point unevaluated; a step that searches
+/// leaves value, gradient and gradient_norm of the new point evaluated.
+template <Vector V>
+class Step {
+ public:
+  virtual ~Step() = default;
+  virtual std::string_view name() const = 0;
+  /// Throws InvalidInput where this step cannot serve the problem. Calls no oracle but constants().
+  virtual void check(Nudged<V>& nudged, const State<V>& state) = 0;
+  /// Before the first iteration of a run; the start has been evaluated. Sizes everything.
+  virtual std::optional<Stop> begin(Nudged<V>& nudged, State<V>& state) = 0;
+  /// From one iterate to the next; where it stops instead, state still holds the last good iterate.
+  virtual std::optional<Stop> advance(Nudged<V>& nudged, State<V>& state) = 0;
+  /// Whether it searches: every iterate is then at least as good as those before it, up to rounding.
+  virtual bool searches() const { return false; }
+  /// What was used where the options left a choice, and what had to be done about it.
+  virtual std::string note() const { return {}; }
+  /// Of the vectors and matrices held by the step itself, without those in the state.
+  virtual std::size_t bytes() const { return 0; }
+};
+
+}  // namespace bilevel

@@ -1,0 +1,34 @@
+#include <bilevel/inner/adam.hpp>
+#include <bilevel/inner/backtracking_descent.hpp>
+#include <bilevel/inner/gradient_descent.hpp>
+#include <bilevel/inner/heavy_ball.hpp>
+#include <bilevel/inner/lbfgs.hpp>
+#include <bilevel/inner/minimiser.hpp>
+#include <bilevel/inner/nesterov.hpp>
+
+namespace bilevel {
+
+template class Nudged<Eigen::VectorXd>;
+template class Nudged<Eigen::VectorXf>;
+template class Minimiser<Eigen::VectorXd>;
+template class Minimiser<Eigen::VectorXf>;
+template class CurvatureScale<Eigen::VectorXd>;
+template class CurvatureScale<Eigen::VectorXf>;
+template class GradientDescent<Eigen::VectorXd>;
+template class GradientDescent<Eigen::VectorXf>;
+template class Backtracking<Eigen::VectorXd>;
+template class Backtracking<Eigen::VectorXf>;
+template class BacktrackingDescent<Eigen::VectorXd>;
+template class BacktrackingDescent<Eigen::VectorXf>;
+template class HeavyBall<Eigen::VectorXd>;
+template class HeavyBall<Eigen::VectorXf>;
+template class Nesterov<Eigen::VectorXd>;
+template class Nesterov<Eigen::VectorXf>;
+template class Adam<Eigen::VectorXd>;
+template class Adam<Eigen::VectorXf>;
+template class WolfeSearch<Eigen::VectorXd>;
+template class WolfeSearch<Eigen::VectorXf>;
+template class Lbfgs<Eigen::VectorXd>;
+template class Lbfgs<Eigen::VectorXf>;
+
+}  // namespace bilevel

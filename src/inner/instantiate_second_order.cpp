@@ -1,0 +1,14 @@
+#include <bilevel/inner/fixed_point.hpp>
+#include <bilevel/inner/newton.hpp>
+#include <bilevel/inner/trust_region.hpp>
+
+namespace bilevel {
+
+template class Newton<Eigen::VectorXd>;
+template class Newton<Eigen::VectorXf>;
+template class TrustRegion<Eigen::VectorXd>;
+template class TrustRegion<Eigen::VectorXf>;
+template class FixedPoint<Eigen::VectorXd>;
+template class FixedPoint<Eigen::VectorXf>;
+
+}  // namespace bilevel
