@@ -26,7 +26,7 @@ struct Row {
   std::string reason;  ///< why it could not be tried
 };
 
-Json describe(const Row& row) {
+Json describe_row(const Row& row) {
   Json j;
   j["method"] = row.method;
   if (!row.reason.empty()) {
@@ -90,7 +90,8 @@ int run(const CompareArguments& a) {
 
   std::vector<Row> rows;
   for (const std::string& method : methods) {
-    Row row{.method = method};
+    Row row;
+    row.method = method;
     const std::vector<std::string> known = bilevel::estimator_names();
     if (std::find(known.begin(), known.end(), method) == known.end())
       throw bilevel::InvalidInput(fmt::format("--methods: there is no estimator '{}'; there are: {}", method, fmt::join(known, ", ")));
@@ -121,7 +122,7 @@ int run(const CompareArguments& a) {
   j["inner"] = inner_name;
   j["tolerance"] = a.tolerance;
   j["estimates"] = Json::array();
-  for (const Row& row : rows) j["estimates"].push_back(describe(row));
+  for (const Row& row : rows) j["estimates"].push_back(describe_row(row));
   write_json(a.problem.json, j);
   if (!a.problem.json.empty()) fmt::print("\nwritten to {}\n", a.problem.json);
   return ok;
