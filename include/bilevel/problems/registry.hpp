@@ -18,7 +18,7 @@ struct Settings {
   Index theta = 0;
   Index samples = 0;
   double condition = 0;
-  std::string penalty;  ///< "global" or "per-feature"
+  std::string penalty = {};  ///< "global" or "per-feature"
   std::uint64_t seed = 1;
 };
 

@@ -1,0 +1,241 @@
+// The program as a person uses it: what it prints, what it writes, how it ends.
+
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+using nlohmann::json;
+
+struct Result {
+  int code = -1;
+  std::string out, err;
+};
+
+std::string scratch(const std::string& name) {
+  return (std::filesystem::temp_directory_path() / ("bilevel_" + std::to_string(::getpid()) + "_" + name)).string();
+}
+
+std::string slurp(const std::string& path) {
+  std::stringstream s;
+  s << std::ifstream(path).rdbuf();
+  return s.str();
+}
+
+Result run(const std::string& arguments) {
+  const std::string out = scratch("out"), err = scratch("err");
+  const int status = std::system((std::string(BILEVEL_PROGRAM) + " " + arguments + " >" + out + " 2>" + err).c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp(out), slurp(err)};
+}
+
+json run_json(const std::string& arguments, int expected_code) {
+  const std::string path = scratch("json");
+  std::filesystem::remove(path);
+  const Result r = run(arguments + " --json " + path);
+  EXPECT_EQ(r.code, expected_code) << arguments << "\n" << r.out << r.err;
+  return json::parse(slurp(path));
+}
+
+std::vector<std::string> problem_names() {
+  std::vector<std::string> names;
+  std::istringstream lines(run("solve --list").out);
+  for (std::string line; std::getline(lines, line);) names.push_back(line.substr(0, line.find(' ')));
+  return names;
+}
+
+void expect_common_fields(const json& j) {
+  for (const char* field : {"status", "message", "theta", "phi_norm", "outer_value", "gradient_norm", "iterations", "cost", "certificate"})
+    EXPECT_TRUE(j.contains(field)) << field;
+  EXPECT_TRUE(j["theta"].is_array());
+  for (const char* field : {"kind", "bound", "delta", "delta_prime", "mu", "verdict"}) EXPECT_TRUE(j["certificate"].contains(field)) << field;
+  const std::string kind = j["certificate"]["kind"], verdict = j["certificate"]["verdict"];
+  EXPECT_TRUE(kind == "rigorous" || kind == "estimated" || kind == "none") << kind;
+  EXPECT_TRUE(verdict == "trusted" || verdict == "doubtful" || verdict == "untrusted") << verdict;
+}
+
+TEST(Program, HelpVersionAndUsage) {
+  EXPECT_EQ(run("--help").code, 0);
+  EXPECT_NE(run("--help").out.find("Examples"), std::string::npos);
+  EXPECT_NE(run("--version").out.find("bilevel 0."), std::string::npos);
+  for (const char* command : {"doctor", "solve", "compare"}) {
+    const Result r = run(std::string(command) + " --help");
+    EXPECT_EQ(r.code, 0);
+    EXPECT_NE(r.out.find("Examples"), std::string::npos) << command;
+    EXPECT_NE(r.out.find("--problem"), std::string::npos) << command;
+  }
+  EXPECT_EQ(run("").code, 2);
+  EXPECT_EQ(run("fly").code, 2);
+  EXPECT_EQ(run("solve --fly").code, 2);
+}
+
+TEST(Program, ListIsOneLineAProblemAndNothingElse) {
+  const auto names = problem_names();
+  const std::vector<std::string> expected{"quadratic", "pitchfork", "log-cosh", "ridge", "logistic", "duopoly"};
+  EXPECT_EQ(names, expected);
+  EXPECT_EQ(run("doctor --list").out, run("solve --list").out);
+  EXPECT_EQ(run("solve --list").code, 0);
+}
+
+TEST(Program, EveryProblemIsHealthyFromItsOwnStart) {
+  for (const std::string& name : problem_names()) {
+    const json j = run_json("doctor --problem " + name, 0);
+    expect_common_fields(j);
+    EXPECT_EQ(j["status"], "healthy") << j["message"];
+    EXPECT_EQ(j["certificate"]["verdict"], "trusted");
+    EXPECT_EQ(j["certificate"]["kind"], "rigorous") << name;
+    for (const json& check : j["checks"]) EXPECT_TRUE(check["passed"]) << name << ": " << check;
+  }
+}
+
+TEST(Program, DoctorRefusesWhereBranchesMeet) {
+  const json j = run_json("doctor --problem pitchfork --theta 0", 1);
+  EXPECT_EQ(j["status"], "not-healthy");
+  EXPECT_EQ(j["certificate"]["verdict"], "untrusted");
+  EXPECT_EQ(run_json("doctor --problem pitchfork --theta 2", 0)["status"], "healthy");
+}
+
+TEST(Program, SolvesEveryProblem) {
+  for (const std::string& name : problem_names()) {
+    const json j = run_json("solve --problem " + name, 0);
+    expect_common_fields(j);
+    EXPECT_EQ(j["status"], "converged") << name << ": " << j["message"];
+    EXPECT_LE(j["gradient_norm"].get<double>(), 1e-6);
+    EXPECT_EQ(j["certificate"]["verdict"], "trusted");
+  }
+  // Closed forms: θ = (a − 2c_l + c_f)/2b and θ = 2y².
+  const json duopoly = run_json("solve --problem duopoly --tolerance 1e-9", 0);
+  EXPECT_EQ(duopoly["theta"].size(), 1U);
+  const json pitchfork = run_json("solve --problem pitchfork --tolerance 1e-9", 0);
+  EXPECT_NEAR(pitchfork["theta"][0].get<double>(), 2, 1e-6);
+}
+
+TEST(Program, NumbersHaveFullPrecision) {
+  const json j = run_json("solve --problem quadratic --tolerance 1e-9", 0);
+  const double value = j["outer_value"];
+  char text[64];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  EXPECT_NE(value, std::atof(text)) << "more than six digits are written";
+}
+
+TEST(Program, SolversAndOptimisersByName) {
+  for (const char* inner : {"gradient-descent", "heavy-ball", "nesterov", "lbfgs", "newton", "trust-region", "anderson"})
+    EXPECT_EQ(run(std::string("solve --problem log-cosh --condition 10 --inner ") + inner).code, 0) << inner;
+  for (const char* adjoint : {"direct", "cg", "minres", "gmres", "bicgstab", "neumann"})
+    EXPECT_EQ(run(std::string("solve --problem log-cosh --condition 10 --adjoint ") + adjoint).code, 0) << adjoint;
+  for (const char* optimizer : {"gradient-descent", "lbfgs"})
+    EXPECT_EQ(run(std::string("solve --problem log-cosh --condition 10 --iterations 2000 --optimizer ") + optimizer).code, 0) << optimizer;
+  EXPECT_EQ(run("solve --problem log-cosh --adjoint zero").code, 1) << "a first-order gradient is not trustworthy";
+}
+
+TEST(Program, BadInputSaysWhatToDo) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"solve", "--list"},
+      {"solve --problem nothing", "quadratic"},
+      {"solve --problem quadratic --inner magic", "lbfgs"},
+      {"solve --problem quadratic --adjoint magic", "minres"},
+      {"solve --problem quadratic --optimizer magic", "adam"},
+      {"solve --problem quadratic --theta 1,2", "wants 1 or 5"},
+      {"solve --problem quadratic --theta nan", "not a finite number"},
+      {"solve --problem quadratic --tolerance -1", "gradient_tolerance = -1"},
+      {"solve --problem quadratic --inner-tolerance -1", "positive"},
+      {"solve --problem quadratic --bounds 3", "LO:HI"},
+      {"solve --problem quadratic --bounds 3:x", "LO:HI"},
+      {"solve --problem quadratic --bounds 3:1", "LO:HI"},
+      {"solve --problem quadratic --size -4", "phi = -4"},
+      {"solve --problem quadratic --condition 0.5", "condition = 0.5"},
+      {"solve --problem pitchfork --size 7", "not a setting"},
+      {"solve --problem quadratic --resume", "checkpoint"},
+      {"solve --problem quadratic --json /nonexistent/x.json", "does not exist"},
+      {"solve --problem quadratic --checkpoint /nonexistent/x", "does not exist"},
+      {"compare --problem quadratic --methods magic", "implicit-cg"},
+      {"doctor --problem nothing", "quadratic"},
+  };
+  for (const auto& [arguments, expected] : cases) {
+    const Result r = run(arguments);
+    EXPECT_EQ(r.code, 2) << arguments << "\n" << r.out << r.err;
+    EXPECT_NE(r.err.find(expected), std::string::npos) << arguments << " says: " << r.err;
+    EXPECT_EQ(r.out, "") << arguments;
+  }
+}
+
+TEST(Program, NoColoursAndNoProgressWhereThereIsNoTerminal) {
+  const Result r = run("solve --problem quadratic");
+  EXPECT_EQ(r.out.find('\x1b'), std::string::npos);
+  EXPECT_EQ(r.err, "");
+}
+
+TEST(Program, CompareFindsWhichEstimatorsAreRight) {
+  for (const std::string& name : problem_names()) {
+    const json j = run_json("compare --problem " + name, 0);
+    ASSERT_TRUE(j["estimates"].is_array());
+    for (const json& e : j["estimates"]) {
+      if (e.contains("reason")) continue;
+      const std::string method = e["method"];
+      if (method == "exact" || method == "implicit-direct") EXPECT_LE(e["relative_error"].get<double>(), 1e-7) << name << " " << method;
+      if (e["verdict"] == "trusted") EXPECT_LE(e["absolute_error"].get<double>(), e["bound"].get<double>() + 1e-13) << name << " " << method;
+    }
+  }
+  std::istringstream lines(run("compare --problem ridge").out);
+  for (std::string line; std::getline(lines, line);)
+    if (line.find("not applicable") == std::string::npos) EXPECT_LE(line.size(), 100U) << line;
+}
+
+/// Starts the program without waiting for it.
+pid_t start(const std::vector<std::string>& arguments) {
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  const int null = ::open("/dev/null", O_WRONLY);
+  ::dup2(null, STDOUT_FILENO);
+  ::dup2(null, STDERR_FILENO);
+  std::vector<char*> argv{const_cast<char*>(BILEVEL_PROGRAM)};
+  for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
+  argv.push_back(nullptr);
+  ::execv(BILEVEL_PROGRAM, argv.data());
+  ::_exit(127);
+}
+
+// A slow run (gradient descent inside and outside) is killed at many moments and resumed; the answer has the same bits.
+TEST(Program, KilledAndInterruptedRunsResumeToTheSameAnswer) {
+  const std::string settings = "--problem log-cosh --size 60 --condition 300 --inner gradient-descent --adjoint neumann --optimizer gradient-descent --tolerance 1e-5";
+  std::vector<std::string> arguments{"solve"};
+  {
+    std::istringstream words(settings);
+    for (std::string word; words >> word;) arguments.push_back(word);
+  }
+  const json expected = run_json("solve " + settings, 0);
+  const std::string checkpoint = scratch("ckpt");
+  int cut_short = 0;
+  for (const int signal : {SIGKILL, SIGINT, SIGTERM}) {
+    for (int delay = 5; delay <= 65; delay += 20) {
+      std::filesystem::remove(checkpoint);
+      auto with_checkpoint = arguments;
+      with_checkpoint.insert(with_checkpoint.end(), {"--checkpoint", checkpoint});
+      const pid_t child = start(with_checkpoint);
+      // Let it get as far as its first checkpoint, then a little further.
+      for (int i = 0; i < 1000 && !std::filesystem::exists(checkpoint); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::this_thread::sleep_for(std::chrono::milliseconds(delay));
+      ::kill(child, signal);
+      int status = 0;
+      ::waitpid(child, &status, 0);
+      cut_short += !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+      const json j = run_json("solve " + settings + " --checkpoint " + checkpoint + " --resume", 0);
+      EXPECT_EQ(j["theta"], expected["theta"]) << "signal " << signal << " after " << delay << " ms";
+      EXPECT_EQ(j["evaluations"], expected["evaluations"]);
+    }
+  }
+  EXPECT_GT(cut_short, 3) << "the run must be long enough to be cut short";
+  std::filesystem::remove(checkpoint);
+}
+
+}  // namespace

@@ -1,0 +1,299 @@
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <bilevel/bilevel.hpp>
+#include <bilevel/problems/quadratic.hpp>
+
+namespace bilevel {
+namespace {
+
+using Vec = Eigen::VectorXd;
+
+/// A problem with its solvers, made anew for every run as a new process would.
+struct Run {
+  explicit Run(std::string family, problems::Settings settings = {}, std::string optimizer_name = "lbfgs", std::string method = "implicit-cg",
+               std::string inner_name = "newton")
+      : problem(problems::make(family, settings)),
+        inner(make_inner_solver<Vec>(inner_name, *problem)),
+        estimator(make_estimator<Vec>(method, *problem, *inner)),
+        optimizer(make_optimizer(optimizer_name)) {}
+  Summary solve(const SolveOptions& options) { return bilevel::solve<Vec>(*estimator, *optimizer, problem->initial_theta(), options); }
+
+  std::unique_ptr<problems::ReferenceProblem> problem;
+  std::unique_ptr<InnerSolver<Vec>> inner;
+  std::unique_ptr<Estimator<Vec>> estimator;
+  std::unique_ptr<Optimizer> optimizer;
+};
+
+std::string scratch(const std::string& name) {
+  return (std::filesystem::temp_directory_path() / fmt::format("bilevel_{}_{}", ::getpid(), name)).string();
+}
+
+problems::Settings seeded(std::uint64_t seed) {
+  problems::Settings s;
+  s.seed = seed;
+  return s;
+}
+
+TEST(Solve, ReachesTheKnownOptimum) {
+  for (const char* family : {"quadratic", "duopoly", "pitchfork"}) {
+    Run run(family);
+    SolveOptions options;
+    options.gradient_tolerance = 1e-8;
+    const Summary s = run.solve(options);
+    EXPECT_EQ(s.status, Status::converged) << family << ": " << s.message;
+    EXPECT_EQ(s.certificate.verdict, Verdict::trusted);
+    EXPECT_LE((s.theta - *run.problem->best_theta()).norm(), 1e-6) << family;
+    EXPECT_EQ(s.history.size(), static_cast<std::size_t>(s.evaluations));
+    EXPECT_GT(s.cost.inner_gradients, 0);
+    EXPECT_LE(s.gradient_norm, 1e-8);
+  }
+}
+
+TEST(Solve, EveryOptimiserGetsThere) {
+  for (const std::string& name : optimizer_names()) {
+    problems::Settings settings = seeded(3);
+    settings.condition = 10;
+    Run run("quadratic", settings, name);
+    SolveOptions options;
+    options.gradient_tolerance = 1e-4;
+    options.max_iterations = 5000;
+    const Summary s = run.solve(options);
+    EXPECT_EQ(s.status, Status::converged) << name << ": " << s.message;
+    EXPECT_LE((s.theta - *run.problem->best_theta()).norm(), 1e-2) << name;
+  }
+}
+
+TEST(Solve, ToleranceTightensAsTheGradientShrinks) {
+  Run run("log-cosh", seeded(2));
+  SolveOptions options;
+  options.gradient_tolerance = 1e-7;
+  const Summary s = run.solve(options);
+  ASSERT_EQ(s.status, Status::converged) << s.message;
+  for (std::size_t i = 1; i < s.history.size(); ++i) EXPECT_LE(s.history[i].inner_tolerance, s.history[i - 1].inner_tolerance);
+  EXPECT_LT(s.used_inner_tolerance, 1e-3 * s.history.front().inner_tolerance);
+
+  Run fixed("log-cosh", seeded(2));
+  options.tolerances = ToleranceSchedule::fixed(1e-9, 1e-9);
+  const Summary f = fixed.solve(options);
+  ASSERT_EQ(f.status, Status::converged) << f.message;
+  for (const auto& h : f.history) EXPECT_EQ(h.inner_tolerance, 1e-9);
+  EXPECT_LE((f.theta - s.theta).norm(), 1e-5);
+}
+
+TEST(Solve, WarmStartsSaveWorkAndChangeNothing) {
+  const auto cost = [](bool warm) {
+    Run run("log-cosh", seeded(4), "lbfgs", "implicit-cg", "lbfgs");
+    SolveOptions options;
+    options.warm_start = warm;
+    options.gradient_tolerance = 1e-7;
+    return run.solve(options);
+  };
+  const Summary warm = cost(true), cold = cost(false);
+  EXPECT_EQ(warm.status, Status::converged);
+  EXPECT_EQ(cold.status, Status::converged);
+  EXPECT_LE((warm.theta - cold.theta).norm(), 1e-5);
+  EXPECT_LT(warm.cost.gradient_equivalents(), cold.cost.gradient_equivalents());
+}
+
+TEST(Solve, BoundsHoldAndTheProjectedGradientDecides) {
+  Run run("quadratic", seeded(1));
+  SolveOptions options;
+  options.box = {Vec::Constant(5, -0.1), Vec::Constant(5, 0.1)};
+  const Summary s = run.solve(options);
+  EXPECT_EQ(s.status, Status::converged) << s.message;
+  EXPECT_LE(s.theta.cwiseAbs().maxCoeff(), 0.1);
+  EXPECT_GT(s.gradient.norm(), 1e-2) << "the optimum lies outside, so the plain gradient does not vanish";
+}
+
+TEST(Solve, MethodsThatCannotBeTrustedDoNotConverge) {
+  for (const char* method : {"first-order", "one-step"}) {
+    Run run("quadratic", seeded(1), "lbfgs", method);
+    const Summary s = run.solve({});
+    EXPECT_NE(s.status, Status::converged) << method << ": " << s.message;
+    EXPECT_NE(s.certificate.verdict, Verdict::trusted);
+  }
+}
+
+TEST(Solve, StatusesSayWhyItStopped) {
+  {
+    Run run("quadratic", seeded(1));
+    SolveOptions options;
+    options.max_iterations = 2;
+    EXPECT_EQ(run.solve(options).status, Status::iteration_limit);
+  }
+  {
+    Run run("quadratic", seeded(1));
+    SolveOptions options;
+    options.max_seconds = 1e-9;
+    EXPECT_EQ(run.solve(options).status, Status::time_limit);
+  }
+  {
+    Run run("quadratic", seeded(1));
+    SolveOptions options;
+    options.relative_decrease = 0.5;
+    EXPECT_EQ(run.solve(options).status, Status::relative_decrease);
+  }
+  {
+    Run run("quadratic", seeded(1));
+    SolveOptions options;
+    int calls = 0;
+    options.callback = [&](const HistoryEntry&) { return ++calls < 3; };
+    const Summary s = run.solve(options);
+    EXPECT_EQ(s.status, Status::interrupted);
+    EXPECT_EQ(s.evaluations, 3);
+  }
+}
+
+TEST(Solve, BadOptionsAreAllNamed) {
+  Run run("quadratic");
+  SolveOptions options;
+  options.gradient_tolerance = -1;
+  options.max_iterations = -2;
+  options.tolerances.floor = 0;
+  options.resume = true;
+  try {
+    run.solve(options);
+    FAIL();
+  } catch (const InvalidInput& error) {
+    const std::string text = error.what();
+    for (const char* field : {"gradient_tolerance = -1", "max_iterations = -2", "floor = 0", "resume = true"})
+      EXPECT_NE(text.find(field), std::string::npos) << text;
+  }
+  EXPECT_THROW(solve<Vec>(*run.estimator, *run.optimizer, Vec::Zero(2), {}), InvalidInput);
+  EXPECT_THROW(solve<Vec>(*run.estimator, *run.optimizer, Vec::Constant(5, std::nan("")), {}), InvalidInput);
+  SolveOptions box;
+  box.box.lower = Vec::Zero(2);
+  EXPECT_THROW(run.solve(box), InvalidInput);
+}
+
+// Stop after every possible number of evaluations, resume in new objects, and demand the same bits as an
+// uninterrupted run.
+TEST(Checkpoint, ResumedRunsEndWithTheSameBits) {
+  for (const std::string& optimizer : optimizer_names()) {
+    for (const char* family : {"log-cosh", "pitchfork"}) {
+      SolveOptions options;
+      options.gradient_tolerance = optimizer == "adam" ? 1e-3 : 1e-7;
+      options.max_iterations = 40;
+      options.identity = family;
+      Run whole(family, {}, optimizer);
+      const Summary expected = whole.solve(options);
+      for (long stop = 1; stop < expected.evaluations; ++stop) {
+        SCOPED_TRACE(::testing::Message() << optimizer << " on " << family << ", stopped after " << stop);
+        SolveOptions first = options;
+        first.checkpoint = scratch("resume");
+        long calls = 0;
+        first.callback = [&](const HistoryEntry&) { return ++calls < stop; };
+        Run before(family, {}, optimizer);
+        ASSERT_EQ(before.solve(first).status, Status::interrupted);
+        SolveOptions second = options;
+        second.checkpoint = first.checkpoint;
+        second.resume = true;
+        Run after(family, {}, optimizer);
+        const Summary s = after.solve(second);
+        EXPECT_TRUE(s.resumed);
+        EXPECT_EQ(s.status, expected.status);
+        EXPECT_EQ(s.theta, expected.theta);
+        EXPECT_EQ(s.phi, expected.phi);
+        EXPECT_EQ(s.outer_value, expected.outer_value);
+        EXPECT_EQ(s.evaluations, expected.evaluations);
+        EXPECT_EQ(s.iterations, expected.iterations);
+        EXPECT_EQ(s.cost.inner_gradients, expected.cost.inner_gradients);
+        ASSERT_EQ(s.history.size(), expected.history.size());
+        for (std::size_t i = 0; i < s.history.size(); ++i) EXPECT_EQ(s.history[i].outer_value, expected.history[i].outer_value);
+        std::filesystem::remove(first.checkpoint);
+      }
+    }
+  }
+}
+
+struct CheckpointFile : ::testing::Test {
+  void SetUp() override {
+    path = scratch("file");
+    options.checkpoint = path;
+    options.max_iterations = 2;
+    options.identity = "mine";
+    Run run("quadratic");
+    ASSERT_EQ(run.solve(options).status, Status::iteration_limit);
+    std::stringstream s;
+    s << std::ifstream(path).rdbuf();
+    text = s.str();
+    ASSERT_GT(text.size(), 100U);
+  }
+  void TearDown() override { std::filesystem::remove(path); }
+  /// What resuming from a file with these contents says; empty if it was accepted.
+  std::string refusal(const std::string& contents, std::string identity = "mine", std::string optimizer = "lbfgs") {
+    std::ofstream(path) << contents;
+    SolveOptions o = options;
+    o.resume = true;
+    o.identity = std::move(identity);
+    Run run("quadratic", {}, std::move(optimizer));
+    try {
+      run.solve(o);
+    } catch (const InvalidInput& e) {
+      return e.what();
+    }
+    return "";
+  }
+  std::string path, text;
+  SolveOptions options;
+};
+
+TEST_F(CheckpointFile, IsReadBack) { EXPECT_EQ(refusal(text), ""); }
+
+TEST_F(CheckpointFile, TruncatedAnywhereIsRefusedByName) {
+  for (std::size_t length = 0; length + 2 < text.size(); length += 1 + text.size() / 60) {
+    const std::string why = refusal(text.substr(0, length));
+    EXPECT_NE(why.find(path), std::string::npos) << "length " << length;
+    EXPECT_NE(why.find("truncated"), std::string::npos) << why;
+  }
+}
+
+TEST_F(CheckpointFile, ChangedDigitIsNoticed) {
+  int noticed = 0, tried = 0;
+  for (std::size_t i = text.find("\"run\""); i < text.size(); i += 37) {
+    if (text[i] < '0' || text[i] > '8') continue;
+    std::string changed = text;
+    changed[i] = static_cast<char>(changed[i] + 1);
+    ++tried;
+    noticed += refusal(changed).find("damaged") != std::string::npos;
+  }
+  EXPECT_GT(tried, 10);
+  EXPECT_EQ(noticed, tried);
+}
+
+TEST_F(CheckpointFile, ForeignFilesAreRefused) {
+  EXPECT_NE(refusal("{}").find("not a bilevel checkpoint"), std::string::npos);
+  EXPECT_NE(refusal("[1,2]").find("not a bilevel checkpoint"), std::string::npos);
+  EXPECT_NE(refusal("\x7f""ELF\x01\x02").find("not a checkpoint at all"), std::string::npos);
+  EXPECT_NE(refusal(text, "yours").find("another run"), std::string::npos);
+  EXPECT_NE(refusal(text, "mine", "adam").find("another run"), std::string::npos);
+  std::string newer = text;
+  newer.replace(newer.find("\"version\":1"), 11, "\"version\":9");
+  EXPECT_NE(refusal(newer).find("version 9"), std::string::npos);
+  std::filesystem::remove(path);
+  SolveOptions o = options;
+  o.resume = true;
+  Run run("quadratic");
+  EXPECT_THROW(run.solve(o), InvalidInput);
+}
+
+TEST(Checkpoint, AFolderThatCannotBeWrittenIsSaidBeforeWorkStarts) {
+  Run run("quadratic");
+  SolveOptions options;
+  options.checkpoint = "/nonexistent/folder/file";
+  try {
+    run.solve(options);
+    FAIL();
+  } catch (const InvalidInput& e) {
+    EXPECT_NE(std::string(e.what()).find("/nonexistent/folder/file"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace bilevel
