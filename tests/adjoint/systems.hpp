@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <random>
 #include <string>
@@ -107,6 +109,25 @@ class MatrixOperator : public LinearOperator<V> {
 
 using Vec = Eigen::VectorXd;
 using Mat = Eigen::MatrixXd;
+
+inline Mat diagonal(std::initializer_list<double> elements) {
+  Mat a = Mat::Zero(static_cast<Eigen::Index>(elements.size()), static_cast<Eigen::Index>(elements.size()));
+  Eigen::Index i = 0;
+  for (const double element : elements) {
+    a(i, i) = element;
+    ++i;
+  }
+  return a;
+}
+
+/// The solution of least norm among those of least squares, singular values below 1e-12·‖A‖ taken for zero.
+inline Vec least_norm(const Mat& a, const Vec& b) {
+  Eigen::CompleteOrthogonalDecomposition<Mat> factor;
+  factor.setThreshold(1e-12);
+  factor.compute(a);
+  return factor.solve(b);
+}
+
 using Operator = MatrixOperator<Vec>;
 
 }  // namespace bilevel::testing

@@ -93,7 +93,7 @@ LinearSolution<V> Neumann<V>::solve(LinearOperator<V>& a, const V& b, const V* w
       run.stop(Status::diverged,
                fmt::format("the residual grows by a factor of {:.6g} a step, rᵀAr/rᵀr = {:.6g}{}", growth,
                            quotient, quotient < 0 ? ": no step size converges along r" : ""));
-    step /= 2;
+    if (run.running()) step /= 2;
   }
   return run.finish(3 * bytes_of(b), fmt::format("α = {:.6g}", step));
 }

@@ -1,0 +1,82 @@
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+#include <adjoint/systems.hpp>
+#include <bilevel/adjoint/make_adjoint_solver.hpp>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+#define BILEVEL_COUNTS_ALLOCATIONS 0
+#else
+#define BILEVEL_COUNTS_ALLOCATIONS 1
+#endif
+
+namespace {
+std::atomic<long> allocations{0};
+}
+
+#if BILEVEL_COUNTS_ALLOCATIONS
+// Eigen allocates with malloc and everything else with operator new, which calls malloc: counting there
+// counts all.
+extern "C" {
+void* __libc_malloc(std::size_t size);
+void* malloc(std::size_t size) {
+  ++allocations;
+  return __libc_malloc(size);
+}
+}
+#endif
+
+namespace bilevel::testing {
+namespace {
+
+/// Diagonal, so that a product needs no memory.
+struct DiagonalOperator final : LinearOperator<Vec> {
+  explicit DiagonalOperator(Vec d) : elements(std::move(d)) {}
+  void apply(const Vec& x, Vec& out) override { out.noalias() = elements.cwiseProduct(x); }
+  bool diagonal(Vec& out) override {
+    out.setOnes();  // the true one would solve the system in one step
+    return true;
+  }
+  bool precondition(const Vec& r, Vec& out) override {
+    out = r;
+    return true;
+  }
+  Vec elements;
+};
+
+long allocations_of(std::string_view name, long iterations) {
+  DiagonalOperator a(log_spectrum(400, 1e6));
+  const Vec b = Vec::Ones(400);
+  AdjointOptions options;
+  options.relative_tolerance = 1e-14;
+  options.max_iterations = iterations;
+  std::unique_ptr<AdjointSolver<Vec>> solver;
+  if (name == "gmres") {
+    GmresOptions gmres{options};
+    gmres.restart = 10;
+    solver = std::make_unique<Gmres<Vec>>(gmres);
+  } else {
+    solver = make_adjoint_solver<Vec>(name, options);
+  }
+  const long before = allocations;
+  const auto solution = solver->solve(a, b, nullptr);
+  const long after = allocations;
+  EXPECT_EQ(solution.iterations, iterations) << solution.message;
+  return after - before;
+}
+
+TEST(Allocation, DoesNotGrowWithTheIterations) {
+  if (!BILEVEL_COUNTS_ALLOCATIONS) GTEST_SKIP() << "the sanitizer owns malloc";
+  for (const std::string_view name :
+       {"cg", "cg-jacobi", "cg-preconditioned", "minres", "gmres", "bicgstab", "neumann"}) {
+    const long few = allocations_of(name, 20);
+    EXPECT_GT(few, 0) << name << ": nothing is being counted";
+    EXPECT_EQ(allocations_of(name, 120), few) << name;
+  }
+}
+
+}  // namespace
+}  // namespace bilevel::testing
