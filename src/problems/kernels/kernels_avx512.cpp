@@ -1,0 +1,3 @@
+#define BILEVEL_LANES 8
+#define BILEVEL_TABLE avx512_table
+#include "loops.inc"

@@ -1,0 +1,3 @@
+#define BILEVEL_LANES 2
+#define BILEVEL_TABLE baseline_table
+#include "loops.inc"
