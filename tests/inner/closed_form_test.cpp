@@ -135,8 +135,8 @@ namespace {
 template <Vector V>
 void expect_bowl_solved(V shape, V theta, double tolerance, double accuracy) {
   std::vector<double> d;
-  const double one = 1;
-  Space<V>::from_host(&one, theta);
+  const std::vector<double> one(static_cast<std::size_t>(Space<V>::size(theta)), 1.0);
+  Space<V>::from_host(one.data(), theta);
   auto problem = inner_tests::bowl<V>(shape, theta, 20, d);
   const std::vector<double> target(d.size(), 2.0);
   Space<V>::from_host(target.data(), problem.target);

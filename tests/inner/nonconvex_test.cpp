@@ -52,6 +52,16 @@ TEST(Nonconvex, NearASaddleNewtonAndTrustRegionDescendToAMinimum) {
   }
 }
 
+TEST(Nonconvex, ConvergedMeansAStationaryPoint) {
+  // Exactly on the saddle nothing pulls away from it; a certificate, which looks at the curvature, says so.
+  auto problem = double_well(2);
+  for (const std::string_view name : {"newton", "trust-region"}) {
+    const auto s = make_inner_solver(name, problem)->solve(Vec::Ones(1), 0, Vec::Zero(2));
+    EXPECT_EQ(s.status, Status::converged);
+    EXPECT_EQ(s.iterations, 0);
+  }
+}
+
 TEST(Nonconvex, AValueWithoutDigitsLeftStillAllowsASmallGradient) {
   // An offset of 1e6 leaves differences of 1e-10: gradients below about 1e-5 change nothing in the value.
   const auto lifted = [] {
@@ -73,6 +83,18 @@ TEST(Nonconvex, AValueWithoutDigitsLeftStillAllowsASmallGradient) {
                        ->solve(Vec::Ones(1), 0, problem.initial_phi());
     EXPECT_EQ(s.status, Status::converged) << s.message;
     EXPECT_LE(s.phi.norm(), 1e-10);
+  }
+}
+
+TEST(Nonconvex, IllConditionedQuadraticsAreSolvedToTheSameGradient) {
+  auto quadratic = problems::Quadratic::random({.phi = 50, .theta = 5, .condition = 1e6, .seed = 3});
+  for (const std::string_view name : {"lbfgs", "newton", "trust-region"}) {
+    SCOPED_TRACE(name);
+    const auto s =
+        make_inner_solver(name, quadratic, {.max_iterations = 50000})->solve(Vec::Ones(5), 0, Vec::Zero(50));
+    EXPECT_EQ(s.status, Status::converged) << s.message;
+    // μ = 1e-3, so the error is at most a thousand times the gradient.
+    EXPECT_LE((s.phi - quadratic.settled(Vec::Ones(5), 0)).norm(), 1e-7);
   }
 }
 

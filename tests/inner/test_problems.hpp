@@ -162,8 +162,9 @@ Made<V> bowl(V shape, V theta, double condition, std::vector<double>& diagonal) 
     V r = Space<V>::zeros_like(p);
     Space<V>::copy(p, r);
     Space<V>::multiply(d, r);
-    double first = 0;
-    Space<V>::to_host(t, &first);
+    std::vector<double> host(static_cast<std::size_t>(Space<V>::size(t)));
+    Space<V>::to_host(t, host.data());
+    const double first = host[0];
     const double value = 0.5 * Space<V>::dot(p, r) - first * Space<V>::dot(p, ones);
     Space<V>::axpy(-first, ones, r);
     if (g) Space<V>::copy(r, *g);

@@ -52,7 +52,7 @@ class FixedPoint final : public InnerSolver<V> {
                               FixedPointOptions::most_memory>;
   using SmallVector = Eigen::Matrix<double, Eigen::Dynamic, 1, 0, FixedPointOptions::most_memory, 1>;
 
-  std::optional<Stop> run(const V& theta, double beta);
+  Stop run(const V& theta, double beta);
   std::optional<Stop> evaluate(const V& theta, double beta);
   std::optional<Stop> test();
   std::optional<Stop> guard();
@@ -127,7 +127,7 @@ Solution<V> FixedPoint<V>::solve(const V& theta, double beta, const V& start) {
   iteration_ = held_ = next_slot_ = idle_ = fruitless_ = restarts_ = halvings_ = 0;
   pending_ = accelerated_ = false;
 
-  Stop stop = *run(theta, beta);
+  Stop stop = run(theta, beta);
 
   Solution<V> solution{.phi = Space<V>::zeros_like(phi_), .message = {}, .cost = counted_.cost()};
   const bool abnormal =
@@ -151,11 +151,11 @@ Solution<V> FixedPoint<V>::solve(const V& theta, double beta, const V& start) {
 }
 
 template <Vector V>
-std::optional<Stop> FixedPoint<V>::run(const V& theta, double beta) {
+Stop FixedPoint<V>::run(const V& theta, double beta) {
   while (true) {
-    if (auto stop = evaluate(theta, beta)) return stop;
-    if (auto stop = test()) return stop;
-    if (auto stop = guard()) return stop;
+    if (auto stop = evaluate(theta, beta)) return *stop;
+    if (auto stop = test()) return *stop;
+    if (auto stop = guard()) return *stop;
     advance();
     ++iteration_;
   }

@@ -24,7 +24,7 @@ class Lbfgs final : public Step<V> {
  public:
   explicit Lbfgs(LbfgsOptions options = {});
   std::string_view name() const override { return "lbfgs"; }
-  void check(Nudged<V>&, const State<V>&) override {}
+  void check(Nudged<V>&, const State<V>&) override { restarts_ = 0; }
   std::optional<Stop> begin(Nudged<V>& nudged, State<V>& state) override;
   std::optional<Stop> advance(Nudged<V>& nudged, State<V>& state) override;
   bool searches() const override { return true; }
@@ -63,7 +63,7 @@ std::optional<Stop> Lbfgs<V>::begin(Nudged<V>&, State<V>& state) {
     for (long i = 0; i < slots_; ++i)
       pairs_.push_back({Space<V>::zeros_like(state.phi), Space<V>::zeros_like(state.phi), 0, 0});
   }
-  next_ = held_ = restarts_ = 0;
+  next_ = held_ = 0;
   return {};
 }
 

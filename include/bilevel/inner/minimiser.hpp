@@ -55,11 +55,12 @@ class Minimiser final : public InnerSolver<V> {
   const MinimiserOptions& options() const { return options_; }
 
  private:
-  // Iterations without a new low before a run counts as stalled. Momentum on an ill-conditioned loss
-  // may need one period of its oscillation, about 2π√κ, from one low to the next.
-  static constexpr long patience = 20, plain_patience = 5000;
+  // Iterations without any change, and without a new low of value or gradient norm, before a run counts
+  // as stalled. The norm of an ill-conditioned loss falls by fits and starts, and momentum may need a
+  // period of its oscillation, about 2π√κ, from one low to the next.
+  static constexpr long patience = 20, search_patience = 500, plain_patience = 5000;
 
-  std::optional<Stop> run();
+  Stop run();
   std::optional<Stop> evaluate();
   std::optional<Stop> test();
   void remember_best();
@@ -116,7 +117,7 @@ Solution<V> Minimiser<V>::solve(const V& theta, double beta, const V& start) {
   idle_ = unmoved_ = 0;
   step_->check(nudged_, state_);
 
-  Stop stop = *run();
+  Stop stop = run();
 
   Solution<V> solution{.phi = Space<V>::zeros_like(state_.phi), .message = {}, .cost = nudged_.cost()};
   // A run that stalled is where it can get; one that left for infinity had better places before.
@@ -139,17 +140,17 @@ Solution<V> Minimiser<V>::solve(const V& theta, double beta, const V& start) {
 }
 
 template <Vector V>
-std::optional<Stop> Minimiser<V>::run() {
+Stop Minimiser<V>::run() {
   while (true) {
     if (!state_.evaluated)
-      if (auto stop = evaluate()) return stop;
-    if (auto stop = test()) return stop;
+      if (auto stop = evaluate()) return *stop;
+    if (auto stop = test()) return *stop;
     if (state_.iteration == 0)
-      if (auto stop = step_->begin(nudged_, state_)) return stop;
+      if (auto stop = step_->begin(nudged_, state_)) return *stop;
     previous_value_ = state_.value;
     if (auto stop = step_->advance(nudged_, state_)) {
       stop->message += "; " + progress();
-      return stop;
+      return *stop;
     }
     ++state_.iteration;
   }
@@ -208,7 +209,7 @@ std::optional<Stop> Minimiser<V>::test() {
   previous_norm_ = state_.gradient_norm;
   lowest_value_ = std::fmin(lowest_value_, state_.value);
   lowest_norm_ = std::fmin(lowest_norm_, state_.gradient_norm);
-  if (unmoved_ >= patience || idle_ >= (step_->searches() ? patience : plain_patience))
+  if (unmoved_ >= patience || idle_ >= (step_->searches() ? search_patience : plain_patience))
     return Stop{Status::stalled, fmt::format("neither value nor gradient norm improved for {} iterations; {}",
                                              idle_, progress())};
 

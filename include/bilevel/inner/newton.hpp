@@ -43,7 +43,7 @@ class Newton final : public Step<V> {
   std::optional<Backtracking<V>> search_;
   std::optional<V> direction_, column_;
   Eigen::MatrixXd hessian_;
-  Eigen::LLT<Eigen::MatrixXd> factor_;
+  std::optional<Eigen::LLT<Eigen::MatrixXd>> factor_;
   Eigen::VectorXd host_;
   long shifted_ = 0;  // iterations whose H had to be shifted
   double largest_shift_ = 0;
@@ -72,7 +72,7 @@ std::optional<Stop> Newton<V>::begin(Nudged<V>&, State<V>& state) {
     direction_ = Space<V>::zeros_like(state.phi);
     column_ = Space<V>::zeros_like(state.phi);
     hessian_.resize(n, n);
-    factor_ = Eigen::LLT<Eigen::MatrixXd>(n);
+    factor_.emplace(n);
     host_.resize(n);
   }
   return {};
@@ -108,9 +108,9 @@ std::optional<Stop> Newton<V>::factor(Nudged<V>& nudged, const State<V>& state) 
   // A factor whose smallest pivot is rounding would send the step far off.
   const auto definite = [&] {
     ++nudged.cost().factorizations;
-    factor_.compute(hessian_);
-    if (factor_.info() != Eigen::Success) return false;
-    const auto pivots = factor_.matrixLLT().diagonal();
+    factor_->compute(hessian_);
+    if (factor_->info() != Eigen::Success) return false;
+    const auto pivots = factor_->matrixLLT().diagonal();
     const double spread = pivots.minCoeff() / pivots.maxCoeff();
     return spread * spread > static_cast<double>(host_.size()) * unit_roundoff<V>();
   };
@@ -134,7 +134,7 @@ std::optional<Stop> Newton<V>::advance(Nudged<V>& nudged, State<V>& state) {
   if (auto stop = form_hessian(nudged, state)) return stop;
   if (auto stop = factor(nudged, state)) return stop;
   Space<V>::to_host(state.gradient, host_.data());
-  factor_.solveInPlace(host_);
+  factor_->solveInPlace(host_);
   host_ = -host_;
   Space<V>::from_host(host_.data(), *direction_);
   const double slope = Space<V>::dot(state.gradient, *direction_);

@@ -26,9 +26,9 @@ struct State {
   double value_scale = 0;
   double reach = 0;  ///< ‖φ‖ beyond which the run counts as diverged
 
-  /// Differences of values below this say nothing: half of the digits, because a loss is often a
-  /// difference of larger terms.
-  double value_noise() const { return std::sqrt(unit_roundoff<V>()) * value_scale; }
+  /// Differences of values below this say nothing: a third of the digits is left to the cancellation
+  /// of terms that are larger than their sum.
+  double value_noise() const { return std::pow(unit_roundoff<V>(), 2.0 / 3.0) * value_scale; }
 
   /// At least `count` memory vectors of phi's shape, the first `count` of them zero.
   void reset_memory(std::size_t count) {

@@ -107,9 +107,7 @@ std::optional<Stop> WolfeSearch<V>::search(Nudged<V>& nudged, State<V>& state, c
     const bool wolfe = t.value <= allowed(length) && std::abs(t.slope) <= -slope_fraction * slope;
     const bool approximate_wolfe =
         level && t.slope <= (2 * sufficient_decrease - 1) * slope && t.slope >= slope_fraction * slope;
-    // Without a strict gain in either, accepting would only walk about on the level of rounding.
-    const bool gains = t.value < state.value || gradient_norm_ < state.gradient_norm;
-    if ((wolfe || approximate_wolfe) && gains) return accept(state), std::nullopt;
+    if (wolfe || approximate_wolfe) return accept(state), std::nullopt;
     const bool descends = t.slope < 0 && (t.value <= allowed(length) || level);
     if (!descends) {
       high = t;
