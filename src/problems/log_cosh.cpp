@@ -5,11 +5,9 @@
 #include <numbers>
 #include <random>
 
-#include <Eigen/Eigenvalues>
-#include <Eigen/QR>
-#include <Eigen/SVD>
-
 #include <bilevel/problem/gamma.hpp>
+
+#include "dense_matrices.hpp"
 
 namespace bilevel::problems {
 namespace {
@@ -61,12 +59,6 @@ struct LogCoshCurvature final : Curvature<Vec> {
   double norm_of_cross = unknown;
 };
 
-/// ‖A‖₂, rounded up by the error of its computation.
-double spectral_norm_above(const Mat& a) {
-  return Eigen::JacobiSVD<Mat>(a).singularValues()[0] *
-         (1 + 10 * static_cast<double>(a.rows() + a.cols()) * 0x1p-53);
-}
-
 }  // namespace
 
 double log_cosh(double x) {
@@ -98,13 +90,11 @@ LogCosh::LogCosh(Mat h, Mat j, Vec y, Mat k, double epsilon)
                                    n, h_.cols(), j_.rows(), j_.cols(), y_.size(), k_.rows(), k_.cols()));
   Violations v("log_cosh");
   v.positive("epsilon", epsilon).throw_if_any();
-  if (!(h_ - h_.transpose()).isZero(0)) throw InvalidInput("log_cosh: H is not symmetric");
-  // The eigenvalues come with an error of a few n·u·‖H‖: taken off μ and added to the upper constants.
-  const Vec eigenvalues = Eigen::SelfAdjointEigenSolver<Mat>(h_, Eigen::EigenvaluesOnly).eigenvalues();
-  const double slack = 10 * static_cast<double>(n) * 0x1p-53;
-  mu_ = eigenvalues[0] - slack * eigenvalues[n - 1];
+  if (!is_symmetric(h_)) throw InvalidInput("log_cosh: H is not symmetric");
+  const Extremes spectrum = extreme_eigenvalues(h_);
+  mu_ = spectrum.least;
   if (!(mu_ > 0)) throw InvalidInput("log_cosh: H is not positive definite");
-  smoothness_ = (eigenvalues[n - 1] + epsilon_) * (1 + slack);
+  smoothness_ = (spectrum.largest + epsilon_) * (1 + 0x1p-52);
   coupling_norm_ = spectral_norm_above(j_);
   outer_coupling_norm_ = spectral_norm_above(k_);
   argument_ = tangent_ = product_ = Vec::Zero(n);
@@ -113,21 +103,14 @@ LogCosh::LogCosh(Mat h, Mat j, Vec y, Mat k, double epsilon)
 LogCosh LogCosh::random(const LogCoshOptions& options) {
   options.validate().throw_if_any();
   std::mt19937_64 engine(options.seed);
-  std::normal_distribution<double> normal;
   const Index n = options.phi, m = options.theta;
-  const auto gaussian = [&](Index rows, Index cols) {
-    return Mat(Mat::NullaryExpr(rows, cols, [&] { return normal(engine); }));
-  };
-  const double half_log = 0.5 * std::log(options.condition);
-  const Vec spectrum = n == 1 ? Vec::Ones(1) : Vec(Vec::LinSpaced(n, -half_log, half_log).array().exp());
-  const Mat q = Eigen::HouseholderQR<Mat>(gaussian(n, n)).householderQ();
-  const Mat a = q * spectrum.asDiagonal() * q.transpose();
+  const Mat h = random_symmetric(engine, log_spaced(n, options.condition));
   // J and K scaled so that (Jθ)_i and (Kθ)_i are of size 1 for θ of size 1, where tanh bends.
   const double scale = 1 / std::sqrt(static_cast<double>(m));
-  const Mat j = scale * gaussian(n, m);
-  const Vec y = gaussian(n, 1);
-  const Mat k = scale * gaussian(n, m);
-  return LogCosh(0.5 * (a + a.transpose()), j, y, k, options.epsilon);
+  const Mat j = scale * gaussian(engine, n, m);
+  const Vec y = gaussian(engine, n, 1);
+  const Mat k = scale * gaussian(engine, n, m);
+  return LogCosh(h, j, y, k, options.epsilon);
 }
 
 double LogCosh::inner(const Vec& phi, const Vec& theta, Wanted<Vec> wanted) {

@@ -1,13 +1,10 @@
 #include <bilevel/problems/quadratic.hpp>
 
 #include <cmath>
-#include <random>
-
-#include <Eigen/Eigenvalues>
-#include <Eigen/QR>
-#include <Eigen/SVD>
 
 #include <bilevel/problem/gamma.hpp>
+
+#include "dense_matrices.hpp"
 
 namespace bilevel::problems {
 namespace {
@@ -51,14 +48,14 @@ Quadratic::Quadratic(Mat h, Mat j, Vec b, Mat g, Vec y)
     throw InvalidInput(fmt::format("quadratic: H is {}x{}, J {}x{}, b {}, G {}x{}, y {}: they do not fit together",
                                    n, h_.cols(), j_.rows(), j_.cols(), b_.size(), g_.rows(), g_.cols(), y_.size()));
   if (factor_.info() != Eigen::Success) throw InvalidInput("quadratic: H is not positive definite");
-  // The eigenvalues come with an error of a few n·u·‖H‖: taken off μ and added to the upper constants.
-  const Vec eigenvalues = Eigen::SelfAdjointEigenSolver<Mat>(h_, Eigen::EigenvaluesOnly).eigenvalues();
-  const double slack = 10 * static_cast<double>(n) * 0x1p-53;
-  smoothness_ = eigenvalues[n - 1] * (1 + slack);
-  mu_ = eigenvalues[0] - slack * eigenvalues[n - 1];
-  outer_smoothness_ =
-      Eigen::SelfAdjointEigenSolver<Mat>(g_, Eigen::EigenvaluesOnly).eigenvalues()[n - 1] * (1 + slack);
-  cross_norm_ = Eigen::JacobiSVD<Mat>(j_).singularValues()[0] * (1 + 10 * static_cast<double>(n + j_.cols()) * 0x1p-53);
+  if (!is_symmetric(h_) || !is_symmetric(g_)) throw InvalidInput("quadratic: H and G must be symmetric, to the last bit");
+  const Extremes inner = extreme_eigenvalues(h_), outer = extreme_eigenvalues(g_);
+  if (!(inner.least > 0)) throw InvalidInput("quadratic: H is singular to working precision");
+  if (outer.least < -1e-8 * outer.largest) throw InvalidInput("quadratic: G is not positive semidefinite");
+  mu_ = inner.least;
+  smoothness_ = inner.largest;
+  outer_smoothness_ = outer.largest;
+  cross_norm_ = spectral_norm_above(j_);
   scratch_ = Vec::Zero(n);
   difference_ = Vec::Zero(n);
 }
@@ -66,22 +63,13 @@ Quadratic::Quadratic(Mat h, Mat j, Vec b, Mat g, Vec y)
 Quadratic Quadratic::random(const QuadraticOptions& options) {
   options.validate().throw_if_any();
   std::mt19937_64 engine(options.seed);
-  std::normal_distribution<double> normal;
   const Index n = options.phi, m = options.theta;
-  const auto gaussian = [&](Index rows, Index cols) { return Mat(Mat::NullaryExpr(rows, cols, [&] { return normal(engine); })); };
-  const auto with_spectrum = [&](const Vec& eigenvalues) {
-    const Mat q = Eigen::HouseholderQR<Mat>(gaussian(n, n)).householderQ();
-    const Mat a = q * eigenvalues.asDiagonal() * q.transpose();
-    return Mat(0.5 * (a + a.transpose()));
-  };
-  const double half_log = 0.5 * std::log(options.condition);
-  const Vec spectrum = n == 1 ? Vec::Ones(1) : Vec(Vec::LinSpaced(n, -half_log, half_log).array().exp());
-  const Mat h = with_spectrum(spectrum);
-  const Mat g = with_spectrum(Vec::LinSpaced(n, 0.5, 1.5));
+  const Mat h = random_symmetric(engine, log_spaced(n, options.condition));
+  const Mat g = random_symmetric(engine, Vec::LinSpaced(n, 0.5, 1.5));
   const double scale = 1 / std::sqrt(static_cast<double>(n));
-  const Mat j = scale * gaussian(n, m);
-  const Vec b = scale * gaussian(n, 1);
-  const Vec y = gaussian(n, 1);
+  const Mat j = scale * gaussian(engine, n, m);
+  const Vec b = scale * gaussian(engine, n, 1);
+  const Vec y = gaussian(engine, n, 1);
   return Quadratic(h, j, b, g, y);
 }
 
@@ -140,7 +128,7 @@ Rounding Quadratic::rounding(const Vec& phi, const Vec& theta, const Vec& pi) {
 
 Vec Quadratic::settled(const Vec& theta, double beta) const {
   if (beta == 0) return factor_.solve(j_ * theta + b_);
-  return Eigen::LDLT<Mat>(h_ + beta * g_).solve(j_ * theta + b_ + beta * (g_ * y_));
+  return Eigen::LLT<Mat>(h_ + beta * g_).solve(j_ * theta + b_ + beta * (g_ * y_));
 }
 
 std::optional<Vec> Quadratic::outer_gradient(const Vec& theta) const {

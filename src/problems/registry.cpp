@@ -1,9 +1,13 @@
 #include <bilevel/problems/registry.hpp>
 
+#include <algorithm>
+
 #include <bilevel/problems/duopoly.hpp>
 #include <bilevel/problems/log_cosh.hpp>
+#include <bilevel/problems/logistic.hpp>
 #include <bilevel/problems/pitchfork.hpp>
 #include <bilevel/problems/quadratic.hpp>
+#include <bilevel/problems/ridge.hpp>
 
 namespace bilevel::problems {
 namespace {
@@ -34,6 +38,22 @@ Options with_shape(const Settings& s) {
   return options;
 }
 
+LinearModelOptions linear_model(const Settings& s, std::string_view family) {
+  only(s, family, {"size", "samples", "penalty"});
+  LinearModelOptions options;
+  if (s.phi) options.features = s.phi;
+  if (s.samples) {
+    options.rows = s.samples;
+    options.validation_rows = std::max<Index>(1, s.samples / 2);
+  }
+  options.seed = s.seed;
+  if (s.penalty == "global") options.penalty = Penalty::global;
+  Violations v(family);
+  v.require(s.penalty.empty() || s.penalty == "global" || s.penalty == "per-feature", "penalty", s.penalty, "must be global or per-feature");
+  v.throw_if_any();
+  return options;
+}
+
 }  // namespace
 
 const std::vector<Family>& families() {
@@ -53,6 +73,10 @@ const std::vector<Family>& families() {
          only(s, "log-cosh", {"size", "parameters", "condition"});
          return std::make_unique<LogCosh>(LogCosh::random(with_shape<LogCoshOptions>(s)));
        }},
+      {"ridge", "least squares, one penalty exp(θ_j) a feature (or one for all), closed form",
+       [](const Settings& s) -> std::unique_ptr<ReferenceProblem> { return std::make_unique<Ridge>(Ridge::random(linear_model(s, "ridge"))); }},
+      {"logistic", "binary logistic regression, one penalty exp(θ_j) a feature (or one for all)",
+       [](const Settings& s) -> std::unique_ptr<ReferenceProblem> { return std::make_unique<Logistic>(Logistic::random(linear_model(s, "logistic"))); }},
       {"duopoly", "a leader's quantity against a follower's best response (Stackelberg)",
        [](const Settings& s) -> std::unique_ptr<ReferenceProblem> {
          only(s, "duopoly", {});

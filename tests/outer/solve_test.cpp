@@ -15,8 +15,8 @@ namespace {
 using Vec = Eigen::VectorXd;
 
 /// A problem with its solvers, made anew for every run as a new process would.
-struct Run {
-  explicit Run(std::string family, problems::Settings settings = {}, std::string optimizer_name = "lbfgs", std::string method = "implicit-cg",
+struct Session {
+  explicit Session(std::string family, problems::Settings settings = {}, std::string optimizer_name = "lbfgs", std::string method = "implicit-cg",
                std::string inner_name = "newton")
       : problem(problems::make(family, settings)),
         inner(make_inner_solver<Vec>(inner_name, *problem)),
@@ -42,7 +42,7 @@ problems::Settings seeded(std::uint64_t seed) {
 
 TEST(Solve, ReachesTheKnownOptimum) {
   for (const char* family : {"quadratic", "duopoly", "pitchfork"}) {
-    Run run(family);
+    Session run(family);
     SolveOptions options;
     options.gradient_tolerance = 1e-8;
     const Summary s = run.solve(options);
@@ -59,7 +59,7 @@ TEST(Solve, EveryOptimiserGetsThere) {
   for (const std::string& name : optimizer_names()) {
     problems::Settings settings = seeded(3);
     settings.condition = 10;
-    Run run("quadratic", settings, name);
+    Session run("quadratic", settings, name);
     SolveOptions options;
     options.gradient_tolerance = 1e-4;
     options.max_iterations = 5000;
@@ -70,7 +70,7 @@ TEST(Solve, EveryOptimiserGetsThere) {
 }
 
 TEST(Solve, ToleranceTightensAsTheGradientShrinks) {
-  Run run("log-cosh", seeded(2));
+  Session run("log-cosh", seeded(2));
   SolveOptions options;
   options.gradient_tolerance = 1e-7;
   const Summary s = run.solve(options);
@@ -78,7 +78,7 @@ TEST(Solve, ToleranceTightensAsTheGradientShrinks) {
   for (std::size_t i = 1; i < s.history.size(); ++i) EXPECT_LE(s.history[i].inner_tolerance, s.history[i - 1].inner_tolerance);
   EXPECT_LT(s.used_inner_tolerance, 1e-3 * s.history.front().inner_tolerance);
 
-  Run fixed("log-cosh", seeded(2));
+  Session fixed("log-cosh", seeded(2));
   options.tolerances = ToleranceSchedule::fixed(1e-9, 1e-9);
   const Summary f = fixed.solve(options);
   ASSERT_EQ(f.status, Status::converged) << f.message;
@@ -88,7 +88,7 @@ TEST(Solve, ToleranceTightensAsTheGradientShrinks) {
 
 TEST(Solve, WarmStartsSaveWorkAndChangeNothing) {
   const auto cost = [](bool warm) {
-    Run run("log-cosh", seeded(4), "lbfgs", "implicit-cg", "lbfgs");
+    Session run("log-cosh", seeded(4), "lbfgs", "implicit-cg", "lbfgs");
     SolveOptions options;
     options.warm_start = warm;
     options.gradient_tolerance = 1e-7;
@@ -102,7 +102,7 @@ TEST(Solve, WarmStartsSaveWorkAndChangeNothing) {
 }
 
 TEST(Solve, BoundsHoldAndTheProjectedGradientDecides) {
-  Run run("quadratic", seeded(1));
+  Session run("quadratic", seeded(1));
   SolveOptions options;
   options.box = {Vec::Constant(5, -0.1), Vec::Constant(5, 0.1)};
   const Summary s = run.solve(options);
@@ -113,7 +113,7 @@ TEST(Solve, BoundsHoldAndTheProjectedGradientDecides) {
 
 TEST(Solve, MethodsThatCannotBeTrustedDoNotConverge) {
   for (const char* method : {"first-order", "one-step"}) {
-    Run run("quadratic", seeded(1), "lbfgs", method);
+    Session run("quadratic", seeded(1), "lbfgs", method);
     const Summary s = run.solve({});
     EXPECT_NE(s.status, Status::converged) << method << ": " << s.message;
     EXPECT_NE(s.certificate.verdict, Verdict::trusted);
@@ -122,25 +122,25 @@ TEST(Solve, MethodsThatCannotBeTrustedDoNotConverge) {
 
 TEST(Solve, StatusesSayWhyItStopped) {
   {
-    Run run("quadratic", seeded(1));
+    Session run("quadratic", seeded(1));
     SolveOptions options;
     options.max_iterations = 2;
     EXPECT_EQ(run.solve(options).status, Status::iteration_limit);
   }
   {
-    Run run("quadratic", seeded(1));
+    Session run("quadratic", seeded(1));
     SolveOptions options;
     options.max_seconds = 1e-9;
     EXPECT_EQ(run.solve(options).status, Status::time_limit);
   }
   {
-    Run run("quadratic", seeded(1));
+    Session run("quadratic", seeded(1));
     SolveOptions options;
     options.relative_decrease = 0.5;
     EXPECT_EQ(run.solve(options).status, Status::relative_decrease);
   }
   {
-    Run run("quadratic", seeded(1));
+    Session run("quadratic", seeded(1));
     SolveOptions options;
     int calls = 0;
     options.callback = [&](const HistoryEntry&) { return ++calls < 3; };
@@ -151,7 +151,7 @@ TEST(Solve, StatusesSayWhyItStopped) {
 }
 
 TEST(Solve, BadOptionsAreAllNamed) {
-  Run run("quadratic");
+  Session run("quadratic");
   SolveOptions options;
   options.gradient_tolerance = -1;
   options.max_iterations = -2;
@@ -181,7 +181,7 @@ TEST(Checkpoint, ResumedRunsEndWithTheSameBits) {
       options.gradient_tolerance = optimizer == "adam" ? 1e-3 : 1e-7;
       options.max_iterations = 40;
       options.identity = family;
-      Run whole(family, {}, optimizer);
+      Session whole(family, {}, optimizer);
       const Summary expected = whole.solve(options);
       for (long stop = 1; stop < expected.evaluations; ++stop) {
         SCOPED_TRACE(::testing::Message() << optimizer << " on " << family << ", stopped after " << stop);
@@ -189,12 +189,12 @@ TEST(Checkpoint, ResumedRunsEndWithTheSameBits) {
         first.checkpoint = scratch("resume");
         long calls = 0;
         first.callback = [&](const HistoryEntry&) { return ++calls < stop; };
-        Run before(family, {}, optimizer);
+        Session before(family, {}, optimizer);
         ASSERT_EQ(before.solve(first).status, Status::interrupted);
         SolveOptions second = options;
         second.checkpoint = first.checkpoint;
         second.resume = true;
-        Run after(family, {}, optimizer);
+        Session after(family, {}, optimizer);
         const Summary s = after.solve(second);
         EXPECT_TRUE(s.resumed);
         EXPECT_EQ(s.status, expected.status);
@@ -218,7 +218,7 @@ struct CheckpointFile : ::testing::Test {
     options.checkpoint = path;
     options.max_iterations = 2;
     options.identity = "mine";
-    Run run("quadratic");
+    Session run("quadratic");
     ASSERT_EQ(run.solve(options).status, Status::iteration_limit);
     std::stringstream s;
     s << std::ifstream(path).rdbuf();
@@ -232,7 +232,7 @@ struct CheckpointFile : ::testing::Test {
     SolveOptions o = options;
     o.resume = true;
     o.identity = std::move(identity);
-    Run run("quadratic", {}, std::move(optimizer));
+    Session run("quadratic", {}, std::move(optimizer));
     try {
       run.solve(o);
     } catch (const InvalidInput& e) {
@@ -279,12 +279,12 @@ TEST_F(CheckpointFile, ForeignFilesAreRefused) {
   std::filesystem::remove(path);
   SolveOptions o = options;
   o.resume = true;
-  Run run("quadratic");
+  Session run("quadratic");
   EXPECT_THROW(run.solve(o), InvalidInput);
 }
 
 TEST(Checkpoint, AFolderThatCannotBeWrittenIsSaidBeforeWorkStarts) {
-  Run run("quadratic");
+  Session run("quadratic");
   SolveOptions options;
   options.checkpoint = "/nonexistent/folder/file";
   try {

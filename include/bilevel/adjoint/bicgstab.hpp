@@ -66,8 +66,8 @@ LinearSolution<V> Bicgstab<V>::solve(LinearOperator<V>& a, const V& b, const V* 
   LinearRun<V> run("bicgstab", a, b, warm, options_);
   if (!run.running()) return run.finish(0);
 
-  const V zero = Space<V>::zeros_like(b);
-  Workspace w{zero, zero, zero, zero, zero, zero, zero, zero};
+  const auto zero = [&] { return Space<V>::zeros_like(b); };
+  Workspace w{zero(), zero(), zero(), zero(), zero(), zero(), zero(), zero()};
   long restarts = 0;
   while (run.running() && run.solution().iterations < run.limit()) {
     const double before = run.residual_norm();

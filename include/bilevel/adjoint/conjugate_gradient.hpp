@@ -96,8 +96,8 @@ LinearSolution<V> ConjugateGradient<V>::solve(LinearOperator<V>& a, const V& b, 
 
   const bool preconditioned = options_.preconditioner != Preconditioner::none;
   const long ritz_rows = preconditioned ? 0 : std::min(options_.ritz_steps, run.limit());
-  const V zero = Space<V>::zeros_like(b);
-  Workspace w{zero, zero, zero, zero, zero, zero, zero, Tridiagonal(ritz_rows)};
+  const auto zero = [&] { return Space<V>::zeros_like(b); };
+  Workspace w{zero(), zero(), zero(), zero(), zero(), zero(), zero(), Tridiagonal(ritz_rows)};
   if (options_.preconditioner == Preconditioner::jacobi) invert_diagonal(a, run, w.inverse);
   if (options_.preconditioner == Preconditioner::own && !a.precondition(b, w.z))
     throw InvalidInput(fmt::format("{}: A has no preconditioner of its own", name()));

@@ -78,7 +78,7 @@ LinearSolution<V> Direct<V>::solve(LinearOperator<V>& a, const V& b, const V*) {
     run.stop(Status::negative_curvature, factor.finding());
 
   Eigen::VectorXd host(n), right(n);
-  V x = Space<V>::zeros_like(b), correction = x, residual = x;
+  V x = Space<V>::zeros_like(b), correction = Space<V>::zeros_like(b), residual = Space<V>::zeros_like(b);
   Space<V>::to_host(b, right.data());
   factor.solve(right, host);
   Space<V>::from_host(host.data(), x);
@@ -120,7 +120,7 @@ Eigen::MatrixXd Direct<V>::matrix(LinearOperator<V>& a, LinearRun<V>& run) const
                     "allows; use an iterative solver",
                     n, options_.assembly_limit));
   dense.resize(n, n);
-  V unit = Space<V>::zeros_like(run.x()), column = unit;
+  V unit = Space<V>::zeros_like(run.x()), column = Space<V>::zeros_like(run.x());
   std::vector<double> host(static_cast<std::size_t>(n), 0.0);
   for (Index j = 0; j < n; ++j) {
     host[static_cast<std::size_t>(j)] = 1;

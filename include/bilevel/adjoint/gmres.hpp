@@ -64,13 +64,14 @@ LinearSolution<V> Gmres<V>::solve(LinearOperator<V>& a, const V& b, const V* war
 
   const Index length = std::min<Index>(
       {static_cast<Index>(options_.restart), Space<V>::size(b), static_cast<Index>(run.limit())});
-  const V zero = Space<V>::zeros_like(b);
-  Workspace w{zero,
-              std::vector<V>(static_cast<std::size_t>(length + 1), zero),
+  const auto zero = [&] { return Space<V>::zeros_like(b); };
+  Workspace w{zero(),
+              {},
               Eigen::MatrixXd::Zero(length + 1, length),
               Eigen::VectorXd::Zero(length),
               Eigen::VectorXd::Zero(length),
               Eigen::VectorXd::Zero(length + 1)};
+  for (Index i = 0; i <= length; ++i) w.basis.push_back(zero());
   while (run.running() && run.solution().iterations < run.limit()) cycle(run, w);
   return run.finish(static_cast<std::size_t>(length + 2) * bytes_of(b) +
                     static_cast<std::size_t>((length + 1) * (length + 3)) * sizeof(double));

@@ -46,7 +46,7 @@ LinearSolution<V> Identity<V>::solve(LinearOperator<V>& a, const V& b, const V*)
   LinearRun<V> run("identity", a, b, nullptr, options_);
   if (!run.running()) return run.finish(0);
 
-  V x = b;
+  V x = duplicate(b);
   V residual = Space<V>::zeros_like(b);
   Space<V>::scale(options_.step, x);
   run.residual_of(x, residual);

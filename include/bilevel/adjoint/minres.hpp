@@ -62,10 +62,10 @@ LinearSolution<V> Minres<V>::solve(LinearOperator<V>& a, const V& b, const V* wa
   LinearRun<V> run("minres", a, b, warm, options_);
   if (!run.running()) return run.finish(0);
 
-  const V zero = Space<V>::zeros_like(b);
-  Workspace work{zero, zero, zero,
-                 zero, zero, zero,
-                 zero, zero, Tridiagonal(std::min(options_.ritz_steps, run.limit()))};
+  const auto zero = [&] { return Space<V>::zeros_like(b); };
+  Workspace work{zero(), zero(), zero(),
+                 zero(), zero(), zero(),
+                 zero(), zero(), Tridiagonal(std::min(options_.ritz_steps, run.limit()))};
   for (bool first = true; run.running() && run.solution().iterations < run.limit(); first = false)
     cycle(run, work, first);
   const auto [smallest, largest] = work.lanczos.extremes();

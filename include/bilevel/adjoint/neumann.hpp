@@ -73,8 +73,8 @@ LinearSolution<V> Neumann<V>::solve(LinearOperator<V>& a, const V& b, const V* w
   LinearRun<V> run("neumann", a, b, warm, options_, usual);
   if (!run.running()) return run.finish(0);
 
-  const V zero = Space<V>::zeros_like(b);
-  Workspace w{zero, zero, zero};
+  const auto zero = [&] { return Space<V>::zeros_like(b); };
+  Workspace w{zero(), zero(), zero()};
   const bool estimated = options_.step == 0;
   double step = estimated ? estimated_step(run, w) : options_.step;
   if (options_.terms > 0) {

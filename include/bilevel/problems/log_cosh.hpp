@@ -36,7 +36,8 @@ class LogCosh final : public ReferenceProblem {
 
   std::string_view name() const override { return "log-cosh"; }
   Vector initial_phi() const override { return Vector::Zero(h_.rows()); }
-  Vector initial_theta() const override { return Vector::Zero(j_.cols()); }
+  /// Not zero: there φ* = 0 whatever H is, which tests nothing.
+  Vector initial_theta() const override { return Vector::Ones(j_.cols()); }
   double inner(const Vector& phi, const Vector& theta, Wanted<Vector> wanted) override;
   double outer(const Vector& phi, const Vector& theta, Wanted<Vector> wanted) override;
   void linearise(const Vector& phi, const Vector& theta, double beta,

@@ -43,7 +43,7 @@ class Quadratic final : public ReferenceProblem {
   std::optional<Vector> outer_gradient(const Vector& theta) const override;
   std::optional<Vector> best_theta() const override;
 
-  /// φ_β.
+  /// φ_β, for β with H + βG ≻ 0.
   Vector settled(const Vector& theta, double beta) const;
 
   const Matrix& hessian() const { return h_; }

@@ -68,7 +68,7 @@ bool all_finite(const V& x) {
   return std::isfinite(Space<V>::max_abs(x));
 }
 
-/// The spacing of V's numbers at 1.
+/// u: half the spacing of V's numbers at 1, the largest relative error of one rounding.
 template <Vector V>
 constexpr double unit_roundoff() {
   return sizeof(typename Space<V>::Scalar) == 4 ? 0x1p-24 : 0x1p-53;
