@@ -29,8 +29,12 @@ struct SolveArguments {
   bool resume = false, no_warm_start = false;
 };
 
-bilevel::Box parse_bounds(const std::string& text, bilevel::Index size) {
-  if (text.empty()) return {};
+/// LO:HI for every θ, or the problem's own bounds where nothing is said.
+bilevel::Box parse_bounds(const std::string& text, const bilevel::problems::ReferenceProblem& problem, bilevel::Index size) {
+  if (text.empty()) {
+    const auto own = problem.theta_bounds();
+    return own ? bilevel::Box{Vec::Constant(size, own->first), Vec::Constant(size, own->second)} : bilevel::Box{};
+  }
   const auto refuse = [&] { return InvalidInput(fmt::format("--bounds {}: write LO:HI, two numbers with LO ≤ HI", text)); };
   const std::size_t colon = text.find(':', 1);
   if (colon == std::string::npos) throw refuse();
@@ -59,7 +63,7 @@ Json history(const bilevel::Summary& summary) {
   return list;
 }
 
-void print(const bilevel::Summary& s, const std::optional<Vec>& best) {
+void print(const bilevel::Summary& s, const bilevel::Box& box, const std::optional<Vec>& best) {
   const bool good = succeeded(s.status) && s.certificate.verdict == Verdict::trusted;
   fmt::print("{}: {}\n", coloured(good ? Colour::green : Colour::red, name(s.status)), s.message);
   fmt::print("outer loss        {:.10g}\n", s.outer_value);
@@ -70,6 +74,9 @@ void print(const bilevel::Summary& s, const std::optional<Vec>& best) {
   } else {
     fmt::print("theta             {} numbers in [{:.6g}, {:.6g}]\n", s.theta.size(), s.theta.minCoeff(), s.theta.maxCoeff());
   }
+  const auto at_bound = [&](const Vec& bound) { return bound.size() ? (s.theta.array() == bound.array()).count() : 0; };
+  if (box.lower.size() || box.upper.size())
+    fmt::print("at a bound        {} at the lower, {} at the upper of {}\n", at_bound(box.lower), at_bound(box.upper), s.theta.size());
   if (best) fmt::print("known optimum     at distance {:.3g}\n", (s.theta - *best).norm());
   fmt::print("cost              {} iterations, {} evaluations, {:.0f} gradient equivalents, {:.3g} s\n", s.iterations, s.evaluations,
              s.cost.gradient_equivalents(), s.seconds);
@@ -86,7 +93,7 @@ int run(const SolveArguments& a) {
   options.gradient_tolerance = a.tolerance;
   options.max_iterations = a.iterations;
   if (a.seconds > 0) options.max_seconds = a.seconds;
-  options.box = parse_bounds(a.bounds, start.size());
+  options.box = parse_bounds(a.bounds, *problem, start.size());
   options.warm_start = !a.no_warm_start;
   options.checkpoint = a.checkpoint;
   options.resume = a.resume;
@@ -112,7 +119,7 @@ int run(const SolveArguments& a) {
   const bilevel::Summary s = bilevel::solve<Vec>(estimator, *optimizer, start, options);
   progress.show("");
 
-  print(s, problem->best_theta());
+  print(s, options.box, problem->best_theta());
   Json j;
   j["command"] = "solve";
   j["version"] = bilevel::version;
@@ -151,7 +158,7 @@ std::function<int()> add_solve(CLI::App& program) {
   command.add_option("--adjoint-tolerance", a->adjoint_tolerance, "Fix the adjoint's relative residual (default: tightens likewise)")->type_name("X");
   command.add_option("--iterations", a->iterations, "Most outer iterations")->capture_default_str();
   command.add_option("--seconds", a->seconds, "Most seconds (default: no limit)")->type_name("X");
-  command.add_option("--bounds", a->bounds, "Keep every θ within LO:HI")->type_name("LO:HI");
+  command.add_option("--bounds", a->bounds, "Keep every θ within LO:HI (default: the problem's own bounds, -10:10 for log-penalties)")->type_name("LO:HI");
   command.add_flag("--no-warm-start", a->no_warm_start, "Start every inner solve from the problem's own start");
   command.add_option("--checkpoint", a->checkpoint, "Keep the run in this file, replaced before every evaluation")->type_name("FILE");
   command.add_flag("--resume", a->resume, "Go on from the checkpoint");

@@ -7,13 +7,17 @@ namespace {
 
 using Vec = Eigen::VectorXd;
 
-/// Armijo's constant, and the relative size of differences in the loss that are noise: a trial that is
-/// worse by less than this is not rejected, since nothing smaller can be resolved.
+/// Armijo's constant, and the relative size of differences in the loss that are noise.
 constexpr double sufficient_decrease = 1e-4;
-constexpr double noise = 1e-13;
+constexpr double noise = 1e-12;
 
-bool decreases(double value, double base, double predicted) {
-  return std::isfinite(value) && value <= base + sufficient_decrease * std::min(predicted, 0.0) + noise * std::abs(base);
+/// Is θ a good enough step from `base`? The loss must fall by Armijo's share of what the slope at the base
+/// promises. Where the difference of the losses is lost in noise, the slopes decide (Hager and Zhang's approximate
+/// Wolfe condition): the slope along the step must have flattened.
+bool decreases(double value, double base, double slope_before, double slope_after) {
+  if (!std::isfinite(value)) return false;
+  if (slope_before < 0 && value <= base + sufficient_decrease * slope_before) return true;
+  return std::abs(value - base) <= noise * std::abs(base) && std::abs(slope_after) <= 0.9 * std::abs(slope_before);
 }
 
 class GradientDescent final : public Optimizer {
@@ -30,7 +34,7 @@ class GradientDescent final : public Optimizer {
 
   Move advance(double value, const Vec& gradient, Vec& theta) override {
     const bool first = base_.size() == 0;
-    if (options_.step > 0 || first || decreases(value, value_, gradient_.dot(theta - base_))) {
+    if (options_.step > 0 || first || decreases(value, value_, gradient_.dot(theta - base_), gradient.dot(theta - base_))) {
       if (!std::isfinite(value)) return Move::stuck;
       if (options_.step == 0) {
         if (first) {
@@ -124,7 +128,7 @@ class Lbfgs final : public Optimizer {
 
   Move advance(double value, const Vec& gradient, Vec& theta) override {
     const bool first = base_.size() == 0;
-    if (first || decreases(value, value_, gradient_.dot(theta - base_))) {
+    if (first || decreases(value, value_, gradient_.dot(theta - base_), gradient.dot(theta - base_))) {
       if (!std::isfinite(value)) return Move::stuck;
       if (!first) remember(theta - base_, gradient - gradient_);
       base_ = theta;

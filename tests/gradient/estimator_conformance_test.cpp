@@ -96,7 +96,7 @@ TEST(EstimatorConformance, EveryEstimatorAgreesWithTheTruthOrSaysThatItDoesNot) 
       if (solves(method)) {
         EXPECT_LE(error, tolerance) << e.message;
         EXPECT_NE(e.certificate.verdict, Verdict::untrusted) << e.certificate.reason << e.message;
-      } else {
+      } else if (error > tolerance) {  // with H = 1 the one-step approximation is exact
         EXPECT_EQ(e.status, Status::approximate);
         EXPECT_NE(e.certificate.verdict, Verdict::trusted);
       }
@@ -153,7 +153,13 @@ TYPED_TEST(OtherVectors, EveryInnerSolverAndEstimatorGivesTheSameGradient) {
     for (const std::string_view solver : inner_solver_names()) {
       SCOPED_TRACE(::testing::Message() << family << ", inner " << solver);
       const auto inner = make_inner_solver<V>(solver, problem, options);
-      agree(make_estimator<V>("implicit-direct", problem, *inner)->estimate(problem.initial_theta(), {}), single ? 1e-3 : 1e-7);
+      const auto e = make_estimator<V>("implicit-direct", problem, *inner)->estimate(problem.initial_theta(), {});
+      // From φ = 1 a first step of exactly one half lands on the pitchfork's saddle: that must be noticed, not hidden.
+      if (family == "pitchfork" && e.adjoint_status == Status::negative_curvature) {
+        EXPECT_EQ(e.certificate.verdict, Verdict::untrusted);
+        continue;
+      }
+      agree(e, single ? 1e-3 : 1e-7);
     }
     const auto inner = make_inner_solver<V>("newton", problem, options);
     for (const std::string& method : estimator_names()) {

@@ -28,6 +28,13 @@ struct Fixed final : InnerSolver<Vec> {
   Vec where_;
 };
 
+/// The estimators that need nothing beyond what every problem here has.
+std::vector<std::string> methods() {
+  std::vector<std::string> names = estimator_names();
+  std::erase(names, "implicit-cg-preconditioned");
+  return names;
+}
+
 Vec scalar(double x) { return Vec::Constant(1, x); }
 
 // L_in = φ⁴ − θφ² at θ = 1, φ̂ = 0.2: H = 12·0.04 − 2 = −1.52.
@@ -35,7 +42,7 @@ TEST(Trust, IndefiniteHessianIsReportedByEveryEstimatorInItsOwnWay) {
   problems::Pitchfork problem;
   Fixed inner(scalar(0.2));
   const auto run = [&](const char* method) { return make_estimator<Vec>(method, problem, inner)->estimate(scalar(1), {}); };
-  for (const std::string& method : estimator_names()) {
+  for (const std::string& method : methods()) {
     SCOPED_TRACE(method);
     const auto e = run(method.c_str());
     EXPECT_EQ(e.certificate.verdict, Verdict::untrusted);
@@ -50,7 +57,7 @@ TEST(Trust, IndefiniteHessianIsReportedByEveryEstimatorInItsOwnWay) {
 TEST(Trust, SaddleAtRestIsNotTrustedAlthoughItsGradientVanishes) {
   problems::Pitchfork problem;
   Fixed inner(scalar(0));
-  for (const std::string& method : estimator_names()) {
+  for (const std::string& method : methods()) {
     const auto e = make_estimator<Vec>(method, problem, inner)->estimate(scalar(1), {});
     EXPECT_EQ(e.certificate.verdict, Verdict::untrusted) << method;
   }
@@ -59,7 +66,7 @@ TEST(Trust, SaddleAtRestIsNotTrustedAlthoughItsGradientVanishes) {
 TEST(Trust, SingularHessianWhereBranchesMeet) {
   problems::Pitchfork problem;
   const auto inner = make_inner_solver<Vec>("newton", problem);
-  for (const std::string& method : estimator_names()) {
+  for (const std::string& method : methods()) {
     const auto e = make_estimator<Vec>(method, problem, *inner)->estimate(scalar(0), {});
     EXPECT_NE(e.certificate.verdict, Verdict::trusted) << method << ": " << e.certificate.reason;
   }
@@ -193,7 +200,7 @@ TEST(Trust, FirstOrderProblemsRefuseImplicitDifferentiationBeforeAnyWork) {
   f.outer = [&](const Vec&, const Vec&, Wanted<Vec>) { return ++calls, 0.0; };
   auto problem = make_problem(f);
   const auto inner = make_inner_solver<Vec>("lbfgs", problem);
-  for (const std::string& method : estimator_names()) {
+  for (const std::string& method : methods()) {
     if (method == "first-order") continue;
     EXPECT_THROW(make_estimator<Vec>(method, problem, *inner), InvalidInput) << method;
   }

@@ -79,7 +79,7 @@ double rounding_level(const V& x) {
 template <Vector V>
 LinearRun<V>::LinearRun(std::string_view solver, LinearOperator<V>& a, const V& b, const V* warm,
                         const AdjointOptions& options, long iterations)
-    : solver_(solver), a_(a), b_(b), residual_(b), fresh_(Space<V>::zeros_like(b)) {
+    : solver_(solver), a_(a), b_(b), residual_(duplicate(b)), fresh_(Space<V>::zeros_like(b)) {
   const Index n = Space<V>::size(b);
   if (!all_finite(b)) throw InvalidInput(fmt::format("{}: b has a NaN or infinite element", solver_));
   if (warm && Space<V>::size(*warm) != n)

@@ -87,7 +87,7 @@ Minimiser<V>::Minimiser(Problem<V>& problem, std::unique_ptr<Step<V>> step, Mini
       step_(std::move(step)),
       options_(options),
       nudged_(problem),
-      state_(problem.initial_phi()),
+      state_(duplicate(problem.initial_phi())),
       best_(Space<V>::zeros_like(state_.phi)) {
   if (!step_) throw InvalidInput("minimiser: the step is null");
   options_.validate().throw_if_any();

@@ -56,7 +56,8 @@ LadderDerivative differentiate_on_ladder(Function&& f, double scale, double unit
                           noise / steps[k + 2];
     if (spread < least) {
       least = spread;
-      best = {extrapolated[k + 1], 2 * noise / steps[k + 2], steps[k + 2]};
+      // What was read off a few rungs is one draw of the noise: several times as much is ordinary.
+      best = {extrapolated[k + 1], 8 * noise / steps[k + 2], steps[k + 2]};
     }
   }
   return best;
