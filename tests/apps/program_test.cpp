@@ -209,7 +209,7 @@ pid_t start(const std::vector<std::string>& arguments) {
 
 // A slow run (gradient descent inside and outside) is killed at many moments and resumed; the answer has the same bits.
 TEST(Program, KilledAndInterruptedRunsResumeToTheSameAnswer) {
-  const std::string settings = "--problem log-cosh --size 60 --condition 300 --inner gradient-descent --adjoint neumann --optimizer gradient-descent --tolerance 1e-5";
+  const std::string settings = "--problem log-cosh --size 120 --condition 2000 --inner gradient-descent --adjoint neumann --optimizer gradient-descent --tolerance 1e-5";
   std::vector<std::string> arguments{"solve"};
   {
     std::istringstream words(settings);

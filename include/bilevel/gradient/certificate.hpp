@@ -63,6 +63,8 @@ struct Phases {
   const V& gradient;
   double smallest_ritz = unknown; ///< what phase 2 saw of the spectrum on its way
   double largest_ritz = unknown;
+  /// A bound below this is as good as any; above it, a rigorous one is sharpened at the cost of a spectrum.
+  double good_enough = 0;
 };
 
 /// Bounds the error of the gradient that two phases gave. `curvature` is J and χ at φ̂ with β = 0 (null

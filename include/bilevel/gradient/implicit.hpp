@@ -204,7 +204,8 @@ Estimate<V> Implicit<V>::estimate(const V& theta, const Warm<V>& warm) {
                                {.theta = theta, .phi = e.phi, .pi = e.pi, .inner_residual = first_.residual(),
                                 .adjoint_residual = adjoint_residual, .outer_phi = first_.outer_phi(),
                                 .outer_theta = first_.outer_theta(), .gradient = e.gradient,
-                                .smallest_ritz = solution.smallest_ritz, .largest_ritz = solution.largest_ritz},
+                                .smallest_ritz = solution.smallest_ritz, .largest_ritz = solution.largest_ritz,
+                                .good_enough = std::max(0.1 * norm(e.gradient), options_.outer_tolerance)},
                                options_.certificate);
     e.certificate.judge(norm(e.gradient), options_.outer_tolerance, succeeded(e.status));
     e.cost.seconds_certificate = certificate_watch.seconds();
@@ -262,7 +263,8 @@ Estimate<V> Exact<V>::estimate(const V& theta, const Warm<V>& warm) {
       e.certificate = certify<V>(problem_, &curvature,
                                  {.theta = theta, .phi = e.phi, .pi = e.pi, .inner_residual = first_.residual(),
                                   .adjoint_residual = norm(residual), .outer_phi = first_.outer_phi(),
-                                  .outer_theta = first_.outer_theta(), .gradient = e.gradient},
+                                  .outer_theta = first_.outer_theta(), .gradient = e.gradient,
+                                  .good_enough = std::max(0.1 * norm(e.gradient), options_.outer_tolerance)},
                                  options_.certificate);
     } else {
       e.certificate.reason = e.message;
