@@ -63,7 +63,7 @@ void print(const std::vector<Row>& rows) {
                coloured(colour_of(c.verdict), fmt::format("{:<10}", name(c.verdict))), row.estimate.cost.gradient_equivalents(), row.estimate.cost.seconds());
   }
   for (const Row& row : rows)
-    if (!row.reason.empty()) fmt::print("{:<26}not applicable: {}\n", row.method, row.reason);
+    if (!row.reason.empty()) fmt::print("{:<26}not applicable: {}\n", row.method + " ", row.reason);
 }
 
 int run(const CompareArguments& a) {

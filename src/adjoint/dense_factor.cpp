@@ -30,13 +30,18 @@ DenseFactor::DenseFactor(Eigen::MatrixXd matrix, bool symmetric, double roundoff
 
 void DenseFactor::factor_symmetric(const Eigen::MatrixXd& matrix, double roundoff) {
   const double tiny = static_cast<double>(matrix.rows()) * roundoff;
-  cholesky_.emplace(matrix);
-  ++factorizations_;
-  if (cholesky_->info() == Eigen::Success) {
-    reciprocal_condition_ = cholesky_->rcond();
-    if (reciprocal_condition_ >= tiny) return;
+  if ((matrix.diagonal().array() > 0).all()) {
+    // Cholesky does not mind bad scaling (penalties of e^±20 side by side) while a condition number does: judge the
+    // matrix with a unit diagonal (van der Sluis: within a factor n of the best diagonal scaling).
+    scale_ = matrix.diagonal().array().rsqrt();
+    cholesky_.emplace(scale_.asDiagonal() * matrix * scale_.asDiagonal());
+    ++factorizations_;
+    if (cholesky_->info() == Eigen::Success) {
+      reciprocal_condition_ = cholesky_->rcond();
+      if (reciprocal_condition_ >= tiny) return;
+    }
+    cholesky_.reset();
   }
-  cholesky_.reset();
   const Eigen::VectorXd eigenvalues =
       Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(matrix, Eigen::EigenvaluesOnly).eigenvalues();
   ++factorizations_;
@@ -80,7 +85,7 @@ void DenseFactor::treat_as_singular(const Eigen::MatrixXd& matrix, double roundo
 
 void DenseFactor::solve(const Eigen::VectorXd& right, Eigen::VectorXd& x) const {
   if (cholesky_) {
-    x = cholesky_->solve(right);
+    x = scale_.cwiseProduct(cholesky_->solve(scale_.cwiseProduct(right)));
   } else if (lu_) {
     x = lu_->solve(right);
   } else {

@@ -10,7 +10,7 @@
 
 namespace bilevel {
 
-/// A square matrix, factored in the way that suits it: Cholesky, LU with partial pivoting where that
+/// A square matrix, factored in the way that suits it: Cholesky after scaling to a unit diagonal, LU with partial pivoting where that
 /// fails or A is not symmetric, and a complete orthogonal decomposition where A is singular to working
 /// precision (reciprocal condition number below n·u).
 class DenseFactor {
@@ -28,7 +28,7 @@ class DenseFactor {
   bool has_eigenvalues() const { return smallest_ == smallest_; }
   double smallest_eigenvalue() const { return smallest_; }
   double largest_eigenvalue() const { return largest_; }
-  double reciprocal_condition() const { return reciprocal_condition_; }  ///< in the 1-norm, estimated
+  double reciprocal_condition() const { return reciprocal_condition_; }  ///< in the 1-norm, estimated; of the scaled matrix with Cholesky
   /// What is unusual about the matrix, with the numbers; empty where nothing is.
   const std::string& finding() const { return finding_; }
   long factorizations() const { return factorizations_; }
@@ -43,6 +43,7 @@ class DenseFactor {
   std::optional<Eigen::LLT<Eigen::MatrixXd>> cholesky_;
   std::optional<Eigen::PartialPivLU<Eigen::MatrixXd>> lu_;
   std::optional<Eigen::CompleteOrthogonalDecomposition<Eigen::MatrixXd>> orthogonal_;
+  Eigen::VectorXd scale_;  // with Cholesky: what gives A a unit diagonal from both sides
   bool indefinite_ = false;
   double smallest_ = std::numeric_limits<double>::quiet_NaN();
   double largest_ = std::numeric_limits<double>::quiet_NaN();

@@ -21,8 +21,9 @@ struct NewtonOptions {
 };
 
 /// Newton's method with a Cholesky factor in host memory, for small |φ|. Where H is not positive
-/// definite H + τI is factored instead, τ doubling until it is (Nocedal and Wright 2006, algorithm
-/// 3.3), so the direction always descends. Full steps first, shortened by Armijo's search.
+/// definite H + τD is factored instead, D its diagonal in size, τ doubling until it is (Nocedal and Wright
+/// 2006, algorithm 3.3, after scaling), so the direction always descends and units of φ do not matter. Full
+/// steps first, shortened by Armijo's search.
 template <Vector V>
 class Newton final : public Step<V> {
  public:
@@ -44,7 +45,7 @@ class Newton final : public Step<V> {
   std::optional<V> direction_, column_;
   Eigen::MatrixXd hessian_;
   std::optional<Eigen::LLT<Eigen::MatrixXd>> factor_;
-  Eigen::VectorXd host_;
+  Eigen::VectorXd host_, scale_;
   long shifted_ = 0;  // iterations whose H had to be shifted
   double largest_shift_ = 0;
 };
@@ -74,6 +75,7 @@ std::optional<Stop> Newton<V>::begin(Nudged<V>&, State<V>& state) {
     hessian_.resize(n, n);
     factor_.emplace(n);
     host_.resize(n);
+    scale_.resize(n);
   }
   return {};
 }
@@ -105,6 +107,13 @@ std::optional<Stop> Newton<V>::form_hessian(Nudged<V>& nudged, const State<V>& s
 
 template <Vector V>
 std::optional<Stop> Newton<V>::factor(Nudged<V>& nudged, const State<V>& state) {
+  // To a unit diagonal: Cholesky itself does not mind bad scaling, but what a small pivot means depends on it.
+  const double peak = hessian_.cwiseAbs().maxCoeff();
+  for (Index i = 0; i < host_.size(); ++i) {
+    const double diagonal = std::abs(hessian_(i, i));
+    scale_[i] = 1 / std::sqrt(diagonal > unit_roundoff<V>() * unit_roundoff<V>() * peak ? diagonal : peak > 0 ? peak : 1.0);
+  }
+  for (Index j = 0; j < host_.size(); ++j) hessian_.col(j).array() *= scale_[j] * scale_.array();
   // A factor whose smallest pivot is rounding would send the step far off.
   const auto definite = [&] {
     ++nudged.cost().factorizations;
@@ -134,8 +143,9 @@ std::optional<Stop> Newton<V>::advance(Nudged<V>& nudged, State<V>& state) {
   if (auto stop = form_hessian(nudged, state)) return stop;
   if (auto stop = factor(nudged, state)) return stop;
   Space<V>::to_host(state.gradient, host_.data());
+  host_.array() *= scale_.array();
   factor_->solveInPlace(host_);
-  host_ = -host_;
+  host_.array() *= -scale_.array();
   Space<V>::from_host(host_.data(), *direction_);
   const double slope = Space<V>::dot(state.gradient, *direction_);
   return search_->search(nudged, state, *direction_, slope, 1, 1e-4);
@@ -144,7 +154,7 @@ std::optional<Stop> Newton<V>::advance(Nudged<V>& nudged, State<V>& state) {
 template <Vector V>
 std::string Newton<V>::note() const {
   if (shifted_ == 0) return {};
-  return fmt::format("the Hessian was not positive definite in {} iterations and was shifted by up to {:.3g}",
+  return fmt::format("the Hessian was not positive definite in {} iterations and was shifted by up to {:.3g} of its diagonal",
                      shifted_, largest_shift_);
 }
 
