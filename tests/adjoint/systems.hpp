@@ -76,7 +76,7 @@ class MatrixOperator : public LinearOperator<V> {
 
   void apply(const V& x, V& out) override {
     ++products;
-    out = HostTraits<V>::from_host(matrix_ * HostTraits<V>::to_host(x));
+    Space<V>::copy(HostTraits<V>::from_host(matrix_ * HostTraits<V>::to_host(x)), out);
     if (products == poisoned_product) Space<V>::scale(std::numeric_limits<double>::quiet_NaN(), out);
   }
   bool symmetric() const override { return symmetric_; }
@@ -85,12 +85,12 @@ class MatrixOperator : public LinearOperator<V> {
     return gives_matrix;
   }
   bool diagonal(V& out) override {
-    if (gives_diagonal) out = HostTraits<V>::from_host(matrix_.diagonal());
+    if (gives_diagonal) Space<V>::copy(HostTraits<V>::from_host(matrix_.diagonal()), out);
     return gives_diagonal;
   }
   bool precondition(const V& r, V& out) override {
     if (preconditioner.size() == 0 && matrix_.size() > 0) return false;
-    out = HostTraits<V>::from_host(preconditioner * HostTraits<V>::to_host(r));
+    Space<V>::copy(HostTraits<V>::from_host(preconditioner * HostTraits<V>::to_host(r)), out);
     return true;
   }
 

@@ -8,7 +8,7 @@
 
 #include <bilevel/space/space.hpp>
 
-namespace bilevel::testing {
+namespace bilevel::conformance {
 
 /// A vector that is nothing like Eigen's: a list of parameter blocks behind an opaque handle,
 /// whose C++ copies share their elements as tensors' do. Whoever asks more of a vector than Space offers does not
@@ -27,11 +27,11 @@ class BlockVector {
   friend struct Space<BlockVector>;
 };
 
-}  // namespace bilevel::testing
+}  // namespace bilevel::conformance
 
 template <>
-struct bilevel::Space<bilevel::testing::BlockVector> {
-  using V = bilevel::testing::BlockVector;
+struct bilevel::Space<bilevel::conformance::BlockVector> {
+  using V = bilevel::conformance::BlockVector;
   using Scalar = double;
 
   static double dot(const V& x, const V& y) {

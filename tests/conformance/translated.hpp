@@ -5,7 +5,7 @@
 #include <bilevel/problem/equilibrium.hpp>
 #include <bilevel/space/eigen.hpp>
 
-namespace bilevel::testing {
+namespace bilevel::conformance {
 
 /// A problem on Eigen double vectors, offered on another vector type V: everything crosses through host memory.
 /// Its constants hold, its rounding bounds do not (V may be float), so certificates are estimated ones.
@@ -85,4 +85,4 @@ class Translated final : public Problem<V> {
   V phi_like_, theta_like_;
 };
 
-}  // namespace bilevel::testing
+}  // namespace bilevel::conformance

@@ -16,8 +16,8 @@ namespace bilevel {
 namespace {
 
 using Vec = Eigen::VectorXd;
-using testing::BlockVector;
-using testing::Translated;
+using conformance::BlockVector;
+using conformance::Translated;
 
 struct Case {
   std::string name;

@@ -2,6 +2,7 @@
 
 #include <bilevel/inner/make_inner_solver.hpp>
 #include <bilevel/problems/quadratic.hpp>
+#include <conformance/block_vector.hpp>
 
 #include "inner/test_problems.hpp"
 
@@ -69,68 +70,6 @@ INSTANTIATE_TEST_SUITE_P(Quadratic, EverySolver,
                            return text + (beta == 0 ? "_free" : beta > 0 ? "_nudged" : "_nudged_back");
                          });
 
-/// A vector that is not Eigen's, cannot be made from nothing, and copies only by Space.
-struct Plain {
-  explicit Plain(std::size_t n) : elements(n) {}
-  std::vector<double> elements;
-};
-
-}  // namespace
-
-template <>
-struct Space<Plain> {
-  using Scalar = double;
-  static double dot(const Plain& x, const Plain& y) {
-    double sum = 0;
-    for (std::size_t i = 0; i < x.elements.size(); ++i) sum += x.elements[i] * y.elements[i];
-    return sum;
-  }
-  template <class Operation>
-  static void each(const Plain& x, Plain& y, Operation operation) {
-    for (std::size_t i = 0; i < x.elements.size(); ++i)
-      y.elements[i] = operation(x.elements[i], y.elements[i]);
-  }
-  static void axpy(double a, const Plain& x, Plain& y) {
-    each(x, y, [a](double u, double v) { return v + a * u; });
-  }
-  static void scale(double a, Plain& x) {
-    each(x, x, [a](double u, double) { return a == 0 ? 0 : a * u; });
-  }
-  static void copy(const Plain& x, Plain& y) { y.elements = x.elements; }
-  static Plain zeros_like(const Plain& x) { return Plain(x.elements.size()); }
-  static void multiply(const Plain& x, Plain& y) {
-    each(x, y, [](double u, double v) { return v * u; });
-  }
-  static void divide(const Plain& x, Plain& y) {
-    each(x, y, [](double u, double v) { return v / u; });
-  }
-  static void sqrt(Plain& x) {
-    each(x, x, [](double u, double) { return std::sqrt(u); });
-  }
-  static void clamp(const Plain& lower, const Plain& upper, Plain& x) {
-    for (std::size_t i = 0; i < x.elements.size(); ++i)
-      x.elements[i] = std::min(std::max(x.elements[i], lower.elements[i]), upper.elements[i]);
-  }
-  static double max_abs(const Plain& x) {
-    double largest = 0;
-    for (const double e : x.elements)
-      largest = std::isnan(e) || std::isnan(largest) ? unknown : std::max(largest, std::abs(e));
-    return largest;
-  }
-  static void random(std::uint64_t seed, Plain& x) {
-    Eigen::VectorXd v(static_cast<Index>(x.elements.size()));
-    Space<Eigen::VectorXd>::random(seed, v);
-    x.elements.assign(v.begin(), v.end());
-  }
-  static Index size(const Plain& x) { return static_cast<Index>(x.elements.size()); }
-  static void to_host(const Plain& x, double* host) { std::copy(x.elements.begin(), x.elements.end(), host); }
-  static void from_host(const double* host, Plain& x) {
-    std::copy(host, host + x.elements.size(), x.elements.begin());
-  }
-};
-
-namespace {
-
 /// Every solver on the bowl in V; the distance from φ_β.
 template <Vector V>
 void expect_bowl_solved(V shape, V theta, double tolerance, double accuracy) {
@@ -163,8 +102,8 @@ TEST(EveryVector, FloatReachesItsOwnAccuracy) {
   expect_bowl_solved<Eigen::VectorXf>(Eigen::VectorXf::Zero(10), Eigen::VectorXf::Ones(1), 1e-5, 2e-5);
 }
 
-TEST(EveryVector, APlainVectorOutsideOfEigenReachesTheClosedForm) {
-  expect_bowl_solved<Plain>(Plain(10), Plain(1), 1e-10, 1e-9);
+TEST(EveryVector, AVectorOutsideOfEigenReachesTheClosedForm) {
+  expect_bowl_solved<conformance::BlockVector>(conformance::BlockVector(10), conformance::BlockVector(1), 1e-10, 1e-9);
 }
 
 }  // namespace

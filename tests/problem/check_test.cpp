@@ -8,7 +8,8 @@
 
 #include <bilevel/problem/differenced.hpp>
 #include <problem/planted.hpp>
-#include <problem/shared_vector.hpp>
+#include <conformance/block_vector.hpp>
+#include <conformance/translated.hpp>
 
 namespace {
 
@@ -172,33 +173,23 @@ TEST(Check, OptionsAreValidated) {
   EXPECT_THROW(check_derivatives(problem, Eigen::VectorXd::Zero(2), problem.initial_theta()), InvalidInput);
 }
 
-/// The same family on a vector type that shares elements between copies and has nothing of Eigen: L_in =
-/// Σ ½φ_i² + ¼φ_i⁴ − φ_i sin θ_i, L_out = Σ ½(φ_i − θ_i)².
-class OnSharedVectors final : public Problem<SharedVector> {
+/// A first-order problem: L_in = Σ ½φ_i² + ¼φ_i⁴ − φ_i sin θ_i, L_out = Σ ½(φ_i − θ_i)².
+class Quartic final : public Problem<Eigen::VectorXd> {
  public:
-  using V = SharedVector;
-  explicit OnSharedVectors(double factor = 1) : factor_(factor) {}
-  V initial_phi() const override { return V(4, 0.5); }
-  V initial_theta() const override { return V(4, 0.25); }
+  using V = Eigen::VectorXd;
+  explicit Quartic(double factor = 1) : factor_(factor) {}
+  V initial_phi() const override { return V::Constant(4, 0.5); }
+  V initial_theta() const override { return V::Constant(4, 0.25); }
   double inner(const V& phi, const V& theta, Wanted<V> wanted) override {
-    double value = 0;
-    for (std::size_t i = 0; i < phi.size(); ++i) {
-      const double p = phi[i], t = theta[i];
-      value += 0.5 * p * p + 0.25 * p * p * p * p - p * std::sin(t);
-      if (wanted.phi) (*wanted.phi)[i] = p + p * p * p - std::sin(t);
-      if (wanted.theta) (*wanted.theta)[i] = -factor_ * p * std::cos(t);
-    }
-    return value;
+    const auto p = phi.array();
+    if (wanted.phi) *wanted.phi = p + p.cube() - theta.array().sin();
+    if (wanted.theta) *wanted.theta = -factor_ * p * theta.array().cos();
+    return (0.5 * p.square() + 0.25 * p.square().square() - p * theta.array().sin()).sum();
   }
   double outer(const V& phi, const V& theta, Wanted<V> wanted) override {
-    double value = 0;
-    for (std::size_t i = 0; i < phi.size(); ++i) {
-      const double d = phi[i] - theta[i];
-      value += 0.5 * d * d;
-      if (wanted.phi) (*wanted.phi)[i] = d;
-      if (wanted.theta) (*wanted.theta)[i] = -d;
-    }
-    return value;
+    if (wanted.phi) *wanted.phi = phi - theta;
+    if (wanted.theta) *wanted.theta = theta - phi;
+    return 0.5 * (phi - theta).squaredNorm();
   }
   Capabilities capabilities() const override { return {.curvature = false}; }
 
@@ -207,7 +198,9 @@ class OnSharedVectors final : public Problem<SharedVector> {
 };
 
 TEST(Check, WorksOnAnyVectorTypeAndOnFirstOrderProblems) {
-  OnSharedVectors problem;
+  using conformance::BlockVector;
+  Quartic original;
+  conformance::Translated<BlockVector> problem(original, BlockVector(4), BlockVector(4));
   const CheckReport first = check_derivatives(problem, problem.initial_phi(), problem.initial_theta());
   EXPECT_TRUE(first.passed()) << first.table();
   EXPECT_EQ(first.find("hessian-difference"), nullptr);
@@ -219,7 +212,8 @@ TEST(Check, WorksOnAnyVectorTypeAndOnFirstOrderProblems) {
   ASSERT_NE(second.find("nudged"), nullptr);
 
   // Differences of a wrong ∂θ are not the adjoint of differences of a right ∂φ.
-  OnSharedVectors wrong(2);
+  Quartic wrong_original(2);
+  conformance::Translated<BlockVector> wrong(wrong_original, BlockVector(4), BlockVector(4));
   auto wrong_differenced = with_difference_products(wrong);
   EXPECT_EQ(failures(check_derivatives(wrong_differenced, wrong.initial_phi(), wrong.initial_theta())),
             (Names{"inner-theta", "cross-adjoint", "nudged"}));

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <problem/planted.hpp>
-#include <problem/shared_vector.hpp>
 
 namespace {
 

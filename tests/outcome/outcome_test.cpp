@@ -1,0 +1,76 @@
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <bilevel/outcome/atomic_file.hpp>
+#include <bilevel/outcome/cost.hpp>
+#include <bilevel/outcome/status.hpp>
+#include <bilevel/outcome/violations.hpp>
+
+namespace bilevel {
+namespace {
+
+TEST(Status, EveryCodeHasItsOwnNameAndSentence) {
+  std::set<std::string_view> names, sentences;
+  for (int i = 0; i <= static_cast<int>(Status::interrupted); ++i) {
+    names.insert(name(static_cast<Status>(i)));
+    sentences.insert(sentence(static_cast<Status>(i)));
+  }
+  EXPECT_EQ(names.size(), static_cast<std::size_t>(Status::interrupted) + 1);
+  EXPECT_EQ(sentences.size(), names.size());
+  EXPECT_TRUE(succeeded(Status::converged));
+  EXPECT_FALSE(succeeded(Status::approximate));
+}
+
+TEST(Violations, AllAreReportedAtOnceWithTheirValues) {
+  Violations v("owner");
+  v.positive("a", 1).positive("b", -1).not_negative("c", -2).at_least("d", 3, 4).positive("e", std::nan(""));
+  ASSERT_EQ(v.texts().size(), 4U);
+  try {
+    v.throw_if_any();
+    FAIL();
+  } catch (const InvalidInput& e) {
+    for (const char* text : {"owner.b = -1", "owner.c = -2", "owner.d = 3 must be at least 4", "owner.e = nan"})
+      EXPECT_NE(std::string(e.what()).find(text), std::string::npos) << e.what();
+  }
+}
+
+TEST(Cost, AddsCountsAndKeepsThePeakOfMemory) {
+  Cost a{.inner_values = 2, .inner_gradients = 3, .hessian_products = 5, .bytes = 100, .seconds_inner = 1};
+  a += Cost{.inner_values = 1, .cross_products = 1, .bytes = 60, .seconds_adjoint = 2};
+  EXPECT_EQ(a.inner_values, 3);
+  EXPECT_EQ(a.bytes, 100U);
+  EXPECT_DOUBLE_EQ(a.seconds(), 3);
+  EXPECT_DOUBLE_EQ(a.gradient_equivalents(), 0.5 * 3 + 3 + 2 * 6);
+}
+
+std::string slurp(const std::string& path) {
+  std::stringstream s;
+  s << std::ifstream(path).rdbuf();
+  return s.str();
+}
+
+TEST(AtomicFile, ReplacesAsAWholeAndLeavesNothingBehind) {
+  const auto folder = std::filesystem::temp_directory_path() / ("bilevel_atomic_" + std::to_string(::getpid()));
+  std::filesystem::create_directory(folder);
+  const std::string path = (folder / "file").string();
+  EXPECT_EQ(replace_file(path, "one"), "");
+  EXPECT_EQ(replace_file(path, "two"), "");
+  EXPECT_EQ(slurp(path), "two");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
+
+  // Renaming onto a folder fails after the contents were written: the folder stays, the temporary file goes.
+  const std::string blocked = (folder / "blocked").string();
+  std::filesystem::create_directory(blocked);
+  EXPECT_NE(replace_file(blocked, "x").find(blocked), std::string::npos);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 2);
+  EXPECT_NE(replace_file("/nonexistent/file", "x").find("/nonexistent/file"), std::string::npos);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace bilevel
