@@ -1,6 +1,12 @@
-#include <bilevel/version.hpp>
+#include <bilevel/bilevel.hpp>
 #include <fmt/format.h>
 
 int main() {
-  fmt::print("bilevel {}\n", bilevel::version);
+  const auto problem = bilevel::problems::make("duopoly");
+  const auto inner = bilevel::make_inner_solver<Eigen::VectorXd>("newton", *problem);
+  const auto estimator = bilevel::make_estimator<Eigen::VectorXd>("implicit-direct", *problem, *inner);
+  const auto optimizer = bilevel::make_optimizer("lbfgs");
+  const bilevel::Summary s = bilevel::solve<Eigen::VectorXd>(*estimator, *optimizer, problem->initial_theta(), {});
+  fmt::print("bilevel {}: {}\n", bilevel::version, name(s.status));
+  return succeeded(s.status) ? 0 : 1;
 }

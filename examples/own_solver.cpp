@@ -1,0 +1,40 @@
+// A solver of your own, here one that settles badly: the certificate measures what it left behind and says so.
+#include <bilevel/bilevel.hpp>
+#include <bilevel/problems/quadratic.hpp>
+#include <fmt/format.h>
+
+using Vec = Eigen::VectorXd;
+
+/// Gradient descent that gives up after a few steps and claims to be done.
+class Hasty final : public bilevel::InnerSolver<Vec> {
+ public:
+  Hasty(bilevel::Problem<Vec>& problem, int steps) : problem_(problem), steps_(steps) {}
+  std::string_view name() const override { return "hasty"; }
+  bilevel::Solution<Vec> solve(const Vec& theta, double, const Vec& start) override {
+    bilevel::Solution<Vec> s;
+    s.phi = start;
+    Vec gradient = start;
+    for (int i = 0; i < steps_; ++i) {
+      problem_.inner(s.phi, theta, {.phi = &gradient});
+      s.phi -= 0.3 * gradient;
+    }
+    s.status = bilevel::Status::converged;
+    s.message = fmt::format("{} steps", steps_);
+    return s;
+  }
+
+ private:
+  bilevel::Problem<Vec>& problem_;
+  int steps_;
+};
+
+int main() {
+  auto problem = bilevel::problems::Quadratic::random({.phi = 10, .theta = 3, .condition = 9, .seed = 3});
+  const Vec theta = problem.initial_theta(), truth = *problem.outer_gradient(theta);
+  for (const int steps : {5, 20, 80, 320}) {
+    Hasty inner(problem, steps);
+    const auto e = bilevel::make_estimator<Vec>("implicit-cg", problem, inner)->estimate(theta, {});
+    const bool holds = (e.gradient - truth).norm() <= e.certificate.bound;
+    fmt::print("{:>3} steps: {} {}, bound {}\n", steps, name(e.certificate.kind), name(e.certificate.verdict), holds ? "holds" : "fails");
+  }
+}
