@@ -59,7 +59,8 @@ void print(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     if (!row.reason.empty()) continue;
     const auto& c = row.estimate.certificate;
-    fmt::print("{:<26}{:>10.1e}{:>10.6f}{:>10.1e}  {:<10}{}{:>8.0f}{:>10.2e}\n", row.method, row.relative_error, row.cosine, c.bound, name(c.kind),
+    const std::string cosine = std::isnan(row.cosine) ? "-" : fmt::format("{:.6f}", row.cosine);
+    fmt::print("{:<26}{:>10.1e}{:>10}{:>10.1e}  {:<10}{}{:>8.0f}{:>10.2e}\n", row.method, row.relative_error, cosine, c.bound, name(c.kind),
                coloured(colour_of(c.verdict), fmt::format("{:<10}", name(c.verdict))), row.estimate.cost.gradient_equivalents(), row.estimate.cost.seconds());
   }
   for (const Row& row : rows)

@@ -1,36 +1,13 @@
-#include <atomic>
-#include <cstddef>
-#include <cstdlib>
-
 #include <gtest/gtest.h>
 
 #include <adjoint/systems.hpp>
 #include <bilevel/adjoint/make_adjoint_solver.hpp>
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
-#define BILEVEL_COUNTS_ALLOCATIONS 0
-#else
-#define BILEVEL_COUNTS_ALLOCATIONS 1
-#endif
-
-namespace {
-std::atomic<long> allocations{0};
-}
-
-#if BILEVEL_COUNTS_ALLOCATIONS
-// Eigen allocates with malloc and everything else with operator new, which calls malloc: counting there
-// counts all.
-extern "C" {
-void* __libc_malloc(std::size_t size);
-void* malloc(std::size_t size) {
-  ++allocations;
-  return __libc_malloc(size);
-}
-}
-#endif
+#include <conformance/allocation_counter.hpp>
 
 namespace bilevel::testing {
 namespace {
+
+using conformance::allocations;
 
 /// Diagonal, so that a product needs no memory.
 struct DiagonalOperator final : LinearOperator<Vec> {

@@ -4,47 +4,14 @@
 #include <bilevel/inner/make_inner_solver.hpp>
 
 #include "inner/test_problems.hpp"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
-#define BILEVEL_COUNTS_ALLOCATIONS 0
-#else
-#define BILEVEL_COUNTS_ALLOCATIONS 1
-#endif
+#include <conformance/allocation_counter.hpp>
 
 #if BILEVEL_COUNTS_ALLOCATIONS
-
-namespace {
-long allocations = 0;
-}
-
-// operator new of libstdc++ and Eigen's own allocator both end here.
-extern "C" {
-void* __libc_malloc(std::size_t size);
-void* __libc_calloc(std::size_t count, std::size_t size);
-void* __libc_realloc(void* old, std::size_t size);
-void* __libc_memalign(std::size_t alignment, std::size_t size);
-
-void* malloc(std::size_t size) noexcept {
-  ++allocations;
-  return __libc_malloc(size);
-}
-void* calloc(std::size_t count, std::size_t size) noexcept {
-  ++allocations;
-  return __libc_calloc(count, size);
-}
-void* realloc(void* old, std::size_t size) noexcept {
-  ++allocations;
-  return __libc_realloc(old, size);
-}
-void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
-  ++allocations;
-  return __libc_memalign(alignment, size);
-}
-}
 
 namespace bilevel {
 namespace {
 
+using conformance::allocations;
 using inner_tests::Vec;
 
 long allocations_of(InnerSolver<Vec>& solver, Problem<Vec>& problem, double beta, long expected_iterations) {

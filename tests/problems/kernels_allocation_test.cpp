@@ -1,48 +1,18 @@
-// Counts calls of the allocator, whoever makes them. Sanitisers bring their own, so there is nothing to
-// count under one.
-#if defined(__GLIBC__) || defined(__linux__)
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define BILEVEL_COUNT_ALLOCATIONS
-#endif
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#undef BILEVEL_COUNT_ALLOCATIONS
-#endif
-#endif
-#endif
+// No oracle of a generalised linear model allocates once it is warm.
 
-#include <atomic>
-#include <cstddef>
 #include <functional>
 
 #include <gtest/gtest.h>
 
 #include <bilevel/problems/logistic.hpp>
 #include <bilevel/problems/ridge.hpp>
-
-namespace {
-std::atomic<long> allocations{0};
-}
-
-#ifdef BILEVEL_COUNT_ALLOCATIONS
-extern "C" {
-void* __libc_malloc(std::size_t);
-void* __libc_memalign(std::size_t, std::size_t);
-void* malloc(std::size_t size) noexcept {
-  ++allocations;
-  return __libc_malloc(size);
-}
-void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
-  ++allocations;
-  return __libc_memalign(alignment, size);
-}
-}
-#endif
+#include <conformance/allocation_counter.hpp>
 
 namespace bilevel::problems {
 namespace {
 
 using Vec = Eigen::VectorXd;
+using conformance::allocations;
 
 long allocations_of(const std::function<void()>& work) {
   const long before = allocations;
@@ -51,9 +21,7 @@ long allocations_of(const std::function<void()>& work) {
 }
 
 void expect_no_allocation(GeneralisedLinearModel& problem) {
-#ifndef BILEVEL_COUNT_ALLOCATIONS
-  GTEST_SKIP() << "the sanitiser owns the allocator";
-#endif
+if (!BILEVEL_COUNTS_ALLOCATIONS) GTEST_SKIP() << "the sanitiser owns the allocator";
   ASSERT_GT(allocations_of([] { Vec::Zero(100).eval(); }), 0) << "the counter counts";
   const Vec phi = Vec::Constant(problem.initial_phi().size(), 0.1), theta = problem.initial_theta();
   Vec dphi = phi, dtheta = theta, out = phi;
