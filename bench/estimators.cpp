@@ -53,7 +53,8 @@ void adjoint(benchmark::State& state, const std::string& family, const std::stri
   state.counters["iterations"] = static_cast<double>(iterations);
 }
 
-void hypergradient(benchmark::State& state, const std::string& family, const std::string& inner_name, const std::string& method) {
+void hypergradient(benchmark::State& state, const std::string& family, const std::string& inner_name,
+                   const std::string& method) {
   const auto problem = make(family, state.range(0));
   const Vec theta = problem->initial_theta();
   MinimiserOptions options;
@@ -71,12 +72,25 @@ void hypergradient(benchmark::State& state, const std::string& family, const std
 
 int main(int argc, char** argv) {
   for (const std::string family : {"log-cosh", "ridge", "logistic"}) {
-    benchmark::RegisterBenchmark(("value_with_gradient/" + family).c_str(), value_with_gradient, family)->Arg(20)->Arg(200);
-    benchmark::RegisterBenchmark(("hessian_product/" + family).c_str(), hessian_product, family)->Arg(20)->Arg(200);
+    benchmark::RegisterBenchmark(("value_with_gradient/" + family).c_str(), value_with_gradient, family)
+        ->Arg(20)
+        ->Arg(200);
+    benchmark::RegisterBenchmark(("hessian_product/" + family).c_str(), hessian_product, family)
+        ->Arg(20)
+        ->Arg(200);
     for (const std::string solver : {"direct", "cg", "minres", "gmres", "bicgstab", "neumann"})
-      benchmark::RegisterBenchmark(("adjoint/" + family + "/" + solver).c_str(), adjoint, family, solver)->Arg(20)->Arg(200);
-    for (const auto& [inner, method] : std::vector<std::pair<std::string, std::string>>{{"newton", "implicit-direct"}, {"trust-region", "implicit-cg"}, {"lbfgs", "implicit-cg"}, {"lbfgs", "implicit-neumann"}})
-      benchmark::RegisterBenchmark(("hypergradient/" + family + "/" + inner + "/" + method).c_str(), hypergradient, family, inner, method)->Arg(20)->Arg(200);
+      benchmark::RegisterBenchmark(("adjoint/" + family + "/" + solver).c_str(), adjoint, family, solver)
+          ->Arg(20)
+          ->Arg(200);
+    for (const auto& [inner, method] :
+         std::vector<std::pair<std::string, std::string>>{{"newton", "implicit-direct"},
+                                                          {"trust-region", "implicit-cg"},
+                                                          {"lbfgs", "implicit-cg"},
+                                                          {"lbfgs", "implicit-neumann"}})
+      benchmark::RegisterBenchmark(("hypergradient/" + family + "/" + inner + "/" + method).c_str(),
+                                   hypergradient, family, inner, method)
+          ->Arg(20)
+          ->Arg(200);
   }
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();

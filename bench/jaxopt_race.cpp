@@ -29,8 +29,11 @@ Data read(const char* path) {
   file.read(reinterpret_cast<char*>(shape), sizeof shape);
   if (!file || shape[0] <= 0 || shape[1] <= 0 || shape[2] <= 0 || shape[0] * shape[2] > (1 << 28))
     throw bilevel::InvalidInput(fmt::format("{} is not a file of hypergradient.py", path));
-  Data data{RowMajor(shape[0], shape[2]), RowMajor(shape[1], shape[2]), Vec(shape[0]), Vec(shape[1]), Vec(shape[2])};
-  const auto fill = [&](auto& matrix) { file.read(reinterpret_cast<char*>(matrix.data()), static_cast<std::streamsize>(matrix.size() * 8)); };
+  Data data{RowMajor(shape[0], shape[2]), RowMajor(shape[1], shape[2]), Vec(shape[0]), Vec(shape[1]),
+            Vec(shape[2])};
+  const auto fill = [&](auto& matrix) {
+    file.read(reinterpret_cast<char*>(matrix.data()), static_cast<std::streamsize>(matrix.size() * 8));
+  };
   fill(data.x);
   fill(data.y);
   fill(data.validation_x);
@@ -58,7 +61,8 @@ int main(int argc, char** argv) {
     bilevel::MinimiserOptions options;
     options.gradient_tolerance = tolerance;
     const auto inner = bilevel::make_inner_solver<Vec>(inner_name, problem, options);
-    const auto estimator = bilevel::make_estimator<Vec>(estimator_name, problem, *inner, {.relative_tolerance = tolerance});
+    const auto estimator =
+        bilevel::make_estimator<Vec>(estimator_name, problem, *inner, {.relative_tolerance = tolerance});
 
     std::vector<double> seconds;
     bilevel::Estimate<Vec> e;

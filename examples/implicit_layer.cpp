@@ -1,7 +1,7 @@
-// A layer that settles, φ = tanh(W φ + input), inside something larger: its input is a block of θ, and the layer is
-// differentiated from both sides with one linearisation.
-#include <bilevel/bilevel.hpp>
+// A layer that settles, φ = tanh(W φ + input), inside something larger: its input is a block of θ, and the
+// layer is differentiated from both sides with one linearisation.
 #include <fmt/format.h>
+#include <bilevel/bilevel.hpp>
 
 using Vec = Eigen::VectorXd;
 
@@ -11,7 +11,9 @@ struct Layer {
   Vec initial_phi() const { return Vec::Zero(2); }
   Vec initial_theta() const { return Eigen::Vector2d(0.3, -0.2); }
   Vec slope(const Vec& phi, const Vec& input) const { return 1 - (w * phi + input).array().tanh().square(); }
-  void residual(const Vec& phi, const Vec& input, Vec& out) const { out = phi - (w * phi + input).array().tanh().matrix(); }
+  void residual(const Vec& phi, const Vec& input, Vec& out) const {
+    out = phi - (w * phi + input).array().tanh().matrix();
+  }
   double outer(const Vec& phi, const Vec&, bilevel::Wanted<Vec> wanted) const {
     if (wanted.phi) *wanted.phi = phi;
     if (wanted.theta) wanted.theta->setZero();
@@ -23,14 +25,19 @@ struct Layer {
   void hessian_transpose_times(const Vec& phi, const Vec& input, double beta, const Vec& v, Vec& out) const {
     out = (1 + beta) * v - w.transpose() * slope(phi, input).cwiseProduct(v);
   }
-  void cross_times(const Vec& phi, const Vec& input, double, const Vec& v, Vec& out) const { out = -slope(phi, input).cwiseProduct(v); }
-  void cross_apply(const Vec& phi, const Vec& input, double, const Vec& u, Vec& out) const { out = -slope(phi, input).cwiseProduct(u); }
+  void cross_times(const Vec& phi, const Vec& input, double, const Vec& v, Vec& out) const {
+    out = -slope(phi, input).cwiseProduct(v);
+  }
+  void cross_apply(const Vec& phi, const Vec& input, double, const Vec& u, Vec& out) const {
+    out = -slope(phi, input).cwiseProduct(u);
+  }
 };
 
 int main() {
   auto layer = bilevel::make_problem(Layer{});
   const Vec input = layer.initial_theta();
-  const auto settled = bilevel::make_inner_solver<Vec>("anderson", layer)->solve(input, 0, layer.initial_phi());
+  const auto settled =
+      bilevel::make_inner_solver<Vec>("anderson", layer)->solve(input, 0, layer.initial_phi());
 
   bilevel::Sensitivity<Vec> sensitivity(layer);
   sensitivity.move_to(settled.phi, input);
@@ -43,5 +50,8 @@ int main() {
   fmt::print("backward  {:.6f} {:.6f}\n", to_below[0], to_below[1]);
   fmt::print("forward   {:.6f} {:.6f}\n", forward[0], forward[1]);
   fmt::print("agreement with the dense Jacobian: {}\n",
-             (jacobian.transpose() * from_above - to_below).norm() < 1e-8 && (jacobian.col(0) - forward).norm() < 1e-8 ? "yes" : "no");
+             (jacobian.transpose() * from_above - to_below).norm() < 1e-8 &&
+                     (jacobian.col(0) - forward).norm() < 1e-8
+                 ? "yes"
+                 : "no");
 }

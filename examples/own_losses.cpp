@@ -1,7 +1,7 @@
-// Your own two losses as a plain struct: a line through noisy points, whose penalty exp(θ) is learned from points
-// that were kept aside.
-#include <bilevel/bilevel.hpp>
+// Your own two losses as a plain struct: a line through noisy points, whose penalty exp(θ) is learned from
+// points that were kept aside.
 #include <fmt/format.h>
+#include <bilevel/bilevel.hpp>
 
 using Vec = Eigen::VectorXd;
 
@@ -27,20 +27,28 @@ struct Line {
   void hessian_times(const Vec&, const Vec& theta, double beta, const Vec& v, Vec& out) const {
     out = (x.squaredNorm() + std::exp(theta[0]) + beta * x_kept.squaredNorm()) * v;
   }
-  void cross_times(const Vec& phi, const Vec& theta, double, const Vec& v, Vec& out) const { out = std::exp(theta[0]) * phi[0] * v; }
-  void cross_apply(const Vec& phi, const Vec& theta, double, const Vec& u, Vec& out) const { out = std::exp(theta[0]) * phi[0] * u; }
+  void cross_times(const Vec& phi, const Vec& theta, double, const Vec& v, Vec& out) const {
+    out = std::exp(theta[0]) * phi[0] * v;
+  }
+  void cross_apply(const Vec& phi, const Vec& theta, double, const Vec& u, Vec& out) const {
+    out = std::exp(theta[0]) * phi[0] * u;
+  }
 };
 
 int main() {
   auto problem = bilevel::make_problem(Line{});
   // Are the derivatives right? Ask before trusting anything built on them.
-  fmt::print("derivatives {}\n", bilevel::check_derivatives<Vec>(problem, Vec::Ones(1), Vec::Ones(1)).passed() ? "agree" : "are wrong");
+  fmt::print("derivatives {}\n", bilevel::check_derivatives<Vec>(problem, Vec::Ones(1), Vec::Ones(1)).passed()
+                                     ? "agree"
+                                     : "are wrong");
 
   auto inner = bilevel::make_inner_solver<Vec>("newton", problem);
   auto estimator = bilevel::make_estimator<Vec>("implicit-direct", problem, *inner);
   auto optimizer = bilevel::make_optimizer("lbfgs");
   const bilevel::Summary s = bilevel::solve<Vec>(*estimator, *optimizer, problem.initial_theta(), {});
 
-  // The best slope for the kept points is x·y/x·x = 7.7/8.5; the penalty that gives it is exp θ = 15.2/slope − 14.
-  fmt::print("{}: penalty {:.4f} gives slope {:.4f}; gradient {}\n", name(s.status), std::exp(s.theta[0]), s.phi[0], name(s.certificate.verdict));
+  // The best slope for the kept points is x·y/x·x = 7.7/8.5; the penalty that gives it is exp θ = 15.2/slope
+  // − 14.
+  fmt::print("{}: penalty {:.4f} gives slope {:.4f}; gradient {}\n", name(s.status), std::exp(s.theta[0]),
+             s.phi[0], name(s.certificate.verdict));
 }

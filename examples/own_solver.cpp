@@ -1,7 +1,8 @@
-// A solver of your own, here one that settles badly: the certificate measures what it left behind and says so.
+// A solver of your own, here one that settles badly: the certificate measures what it left behind and says
+// so.
+#include <fmt/format.h>
 #include <bilevel/bilevel.hpp>
 #include <bilevel/problems/quadratic.hpp>
-#include <fmt/format.h>
 
 using Vec = Eigen::VectorXd;
 
@@ -35,6 +36,7 @@ int main() {
     Hasty inner(problem, steps);
     const auto e = bilevel::make_estimator<Vec>("implicit-cg", problem, inner)->estimate(theta, {});
     const bool holds = (e.gradient - truth).norm() <= e.certificate.bound;
-    fmt::print("{:>3} steps: {} {}, bound {}\n", steps, name(e.certificate.kind), name(e.certificate.verdict), holds ? "holds" : "fails");
+    fmt::print("{:>3} steps: {} {}, bound {}\n", steps, name(e.certificate.kind), name(e.certificate.verdict),
+               holds ? "holds" : "fails");
   }
 }

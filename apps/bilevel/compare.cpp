@@ -50,18 +50,23 @@ Json describe_row(const Row& row) {
 }
 
 Colour colour_of(Verdict verdict) {
-  return verdict == Verdict::trusted ? Colour::green : verdict == Verdict::doubtful ? Colour::yellow : Colour::red;
+  return verdict == Verdict::trusted    ? Colour::green
+         : verdict == Verdict::doubtful ? Colour::yellow
+                                        : Colour::red;
 }
 
 void print(const std::vector<Row>& rows) {
-  fmt::print("{}\n", coloured(Colour::bold, fmt::format("{:<26}{:>10}{:>10}{:>10}  {:<10}{:<10}{:>8}{:>10}", "method", "rel.error", "cosine", "bound", "kind",
+  fmt::print("{}\n", coloured(Colour::bold, fmt::format("{:<26}{:>10}{:>10}{:>10}  {:<10}{:<10}{:>8}{:>10}",
+                                                        "method", "rel.error", "cosine", "bound", "kind",
                                                         "verdict", "grad.eq", "seconds")));
   for (const Row& row : rows) {
     if (!row.reason.empty()) continue;
     const auto& c = row.estimate.certificate;
     const std::string cosine = std::isnan(row.cosine) ? "-" : fmt::format("{:.6f}", row.cosine);
-    fmt::print("{:<26}{:>10.1e}{:>10}{:>10.1e}  {:<10}{}{:>8.0f}{:>10.2e}\n", row.method, row.relative_error, cosine, c.bound, name(c.kind),
-               coloured(colour_of(c.verdict), fmt::format("{:<10}", name(c.verdict))), row.estimate.cost.gradient_equivalents(), row.estimate.cost.seconds());
+    fmt::print("{:<26}{:>10.1e}{:>10}{:>10.1e}  {:<10}{}{:>8.0f}{:>10.2e}\n", row.method, row.relative_error,
+               cosine, c.bound, name(c.kind),
+               coloured(colour_of(c.verdict), fmt::format("{:<10}", name(c.verdict))),
+               row.estimate.cost.gradient_equivalents(), row.estimate.cost.seconds());
   }
   for (const Row& row : rows)
     if (!row.reason.empty()) fmt::print("{:<26}not applicable: {}\n", row.method + " ", row.reason);
@@ -77,7 +82,9 @@ int run(const CompareArguments& a) {
   const std::string inner_name = a.inner.empty() ? default_inner(size) : a.inner;
   const auto settle = [&](std::string_view method) {
     const auto inner = bilevel::make_inner_solver<Vec>(inner_name, *problem, inner_options);
-    return bilevel::make_estimator<Vec>(method, *problem, *inner, {.relative_tolerance = std::max(a.tolerance, 1e-14)})->estimate(theta, {});
+    return bilevel::make_estimator<Vec>(method, *problem, *inner,
+                                        {.relative_tolerance = std::max(a.tolerance, 1e-14)})
+        ->estimate(theta, {});
   };
 
   std::string truth_source = "closed form";
@@ -95,24 +102,29 @@ int run(const CompareArguments& a) {
     row.method = method;
     const std::vector<std::string> known = bilevel::estimator_names();
     if (std::find(known.begin(), known.end(), method) == known.end())
-      throw bilevel::InvalidInput(fmt::format("--methods: there is no estimator '{}'; there are: {}", method, fmt::join(known, ", ")));
+      throw bilevel::InvalidInput(fmt::format("--methods: there is no estimator '{}'; there are: {}", method,
+                                              fmt::join(known, ", ")));
     try {
       row.estimate = settle(method);
       const Vec& g = row.estimate.gradient;
       row.absolute_error = (g - *truth).norm();
       row.relative_error = truth->norm() > 0 ? row.absolute_error / truth->norm() : row.absolute_error;
-      row.cosine = g.norm() > 0 && truth->norm() > 0 ? g.dot(*truth) / (g.norm() * truth->norm()) : bilevel::unknown;
+      row.cosine =
+          g.norm() > 0 && truth->norm() > 0 ? g.dot(*truth) / (g.norm() * truth->norm()) : bilevel::unknown;
     } catch (const bilevel::InvalidInput& refusal) {
       row.reason = refusal.what();
     }
     rows.push_back(std::move(row));
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Row& x, const Row& y) {
-    const auto key = [](const Row& r) { return std::isnan(r.relative_error) ? bilevel::everywhere : r.relative_error; };
+    const auto key = [](const Row& r) {
+      return std::isnan(r.relative_error) ? bilevel::everywhere : r.relative_error;
+    };
     return key(x) < key(y);
   });
 
-  fmt::print("{}: {} inner variables, {} outer parameters; truth: {} (norm {:.6g})\n\n", a.problem.problem, size, theta.size(), truth_source, truth->norm());
+  fmt::print("{}: {} inner variables, {} outer parameters; truth: {} (norm {:.6g})\n\n", a.problem.problem,
+             size, theta.size(), truth_source, truth->norm());
   print(rows);
   Json j;
   j["command"] = "compare";
@@ -133,14 +145,20 @@ int run(const CompareArguments& a) {
 
 std::function<int()> add_compare(CLI::App& program) {
   auto a = std::make_shared<CompareArguments>();
-  CLI::App& command = *program.add_subcommand("compare", "Every estimator on one problem: error, certificate, cost");
+  CLI::App& command =
+      *program.add_subcommand("compare", "Every estimator on one problem: error, certificate, cost");
   a->problem.add_to(command);
-  command.add_option("--methods", a->methods, "Estimators to compare, separated by commas (default: all)")->delimiter(',')->type_name("NAME,…");
-  command.add_option("--inner", a->inner, "Inner solver (default: newton up to 500 variables, lbfgs beyond)")->type_name("NAME");
-  command.add_option("--tolerance", a->tolerance, "Inner residual norm and adjoint relative residual")->capture_default_str();
-  command.footer(fmt::format("Estimators: {}\n\nExamples:\n  bilevel compare --problem ridge\n"
-                             "  bilevel compare --problem quadratic --condition 1e6 --methods implicit-cg,implicit-neumann",
-                             fmt::join(bilevel::estimator_names(), ", ")));
+  command.add_option("--methods", a->methods, "Estimators to compare, separated by commas (default: all)")
+      ->delimiter(',')
+      ->type_name("NAME,…");
+  command.add_option("--inner", a->inner, "Inner solver (default: newton up to 500 variables, lbfgs beyond)")
+      ->type_name("NAME");
+  command.add_option("--tolerance", a->tolerance, "Inner residual norm and adjoint relative residual")
+      ->capture_default_str();
+  command.footer(fmt::format(
+      "Estimators: {}\n\nExamples:\n  bilevel compare --problem ridge\n"
+      "  bilevel compare --problem quadratic --condition 1e6 --methods implicit-cg,implicit-neumann",
+      fmt::join(bilevel::estimator_names(), ", ")));
   return [a] { return run(*a); };
 }
 

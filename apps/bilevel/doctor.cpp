@@ -24,8 +24,10 @@ struct Symptom {
   std::string sentence;
 };
 
-/// The checks at the settled state and at a displaced one: a first derivative that vanishes at rest hides a wrong factor there.
-std::vector<Symptom> check(bilevel::problems::ReferenceProblem& problem, const Vec& phi, const Vec& theta, std::uint64_t seed, Json& json) {
+/// The checks at the settled state and at a displaced one: a first derivative that vanishes at rest hides a
+/// wrong factor there.
+std::vector<Symptom> check(bilevel::problems::ReferenceProblem& problem, const Vec& phi, const Vec& theta,
+                           std::uint64_t seed, Json& json) {
   Vec away = phi;
   bilevel::Space<Vec>::random(seed + 1, away);
   away = phi + 0.1 * (1 + phi.norm() / std::sqrt(static_cast<double>(phi.size()))) * away;
@@ -38,7 +40,10 @@ std::vector<Symptom> check(bilevel::problems::ReferenceProblem& problem, const V
     const bilevel::Finding* other = settled.find(finding.name);
     const bilevel::Finding& worse = other && !other->passed ? *other : finding;
     symptoms.push_back({std::string(worse.name), worse.passed, worse.sentence});
-    json["checks"].push_back({{"name", worse.name}, {"passed", worse.passed}, {"error", number(worse.error)}, {"tolerance", number(worse.tolerance)},
+    json["checks"].push_back({{"name", worse.name},
+                              {"passed", worse.passed},
+                              {"error", number(worse.error)},
+                              {"tolerance", number(worse.tolerance)},
                               {"sentence", worse.sentence}});
   }
   return symptoms;
@@ -53,8 +58,9 @@ int run(const DoctorArguments& a) {
   inner_options.gradient_tolerance = a.tolerance;
   const std::string inner_name = a.inner.empty() ? default_inner(size) : a.inner;
   const auto inner = bilevel::make_inner_solver<Vec>(inner_name, *problem, inner_options);
-  const auto estimator = bilevel::make_estimator<Vec>(fmt::format("implicit-{}", default_adjoint(size)), *problem, *inner,
-                                                      bilevel::AdjointOptions{.relative_tolerance = 1e-10});
+  const auto estimator =
+      bilevel::make_estimator<Vec>(fmt::format("implicit-{}", default_adjoint(size)), *problem, *inner,
+                                   bilevel::AdjointOptions{.relative_tolerance = 1e-10});
   const bilevel::Estimate<Vec> e = estimator->estimate(theta, {});
   Json j;
   std::vector<Symptom> symptoms = check(*problem, e.phi, theta, a.problem.settings.seed, j);
@@ -68,38 +74,52 @@ int run(const DoctorArguments& a) {
     spectrum = bilevel::dense_spectrum(bilevel::dense_matrix(*curvature, e.phi), true);
   } else {
     Vec x(size), product(size);
-    spectrum = bilevel::lanczos_spectrum(size, [&](const double* in, double* out) {
-      x = Eigen::Map<const Vec>(in, size);
-      curvature->times(x, product);
-      Eigen::Map<Vec>(out, size) = product;
-    }, a.problem.settings.seed);
+    spectrum = bilevel::lanczos_spectrum(
+        size,
+        [&](const double* in, double* out) {
+          x = Eigen::Map<const Vec>(in, size);
+          curvature->times(x, product);
+          Eigen::Map<Vec>(out, size) = product;
+        },
+        a.problem.settings.seed);
   }
   const double kappa = spectrum.largest / spectrum.smallest;
   const bool definite = spectrum.smallest > 0;
   const double rate = definite ? (kappa - 1) / (kappa + 1) : 1;
-  symptoms.push_back({"conditioning", definite && kappa < 1e12,
-                      definite ? fmt::format("eigenvalues of the Hessian in [{:.3g}, {:.3g}], condition number {:.3g}", spectrum.smallest, spectrum.largest, kappa)
-                               : fmt::format("the Hessian is not positive definite: smallest eigenvalue {:.3g}", spectrum.smallest)});
-  symptoms.push_back({"contraction", definite,
-                      !definite ? "gradient descent does not contract towards this state"
-                      : rate > 0 ? fmt::format("gradient descent at its best step contracts by {:.6g} a step: {:.3g} steps a digit", rate, std::log(10) / -std::log(rate))
-                                 : std::string("gradient descent at its best step is there in one step")});
+  symptoms.push_back(
+      {"conditioning", definite && kappa < 1e12,
+       definite ? fmt::format("eigenvalues of the Hessian in [{:.3g}, {:.3g}], condition number {:.3g}",
+                              spectrum.smallest, spectrum.largest, kappa)
+                : fmt::format("the Hessian is not positive definite: smallest eigenvalue {:.3g}",
+                              spectrum.smallest)});
+  symptoms.push_back(
+      {"contraction", definite,
+       !definite ? "gradient descent does not contract towards this state"
+       : rate > 0
+           ? fmt::format("gradient descent at its best step contracts by {:.6g} a step: {:.3g} steps a digit",
+                         rate, std::log(10) / -std::log(rate))
+           : std::string("gradient descent at its best step is there in one step")});
   symptoms.push_back({"certificate", e.certificate.verdict == Verdict::trusted,
-                      fmt::format("{} {}: gradient norm {:.4g}, error bound {:.3g}; {}", name(e.certificate.kind), name(e.certificate.verdict), e.gradient.norm(),
+                      fmt::format("{} {}: gradient norm {:.4g}, error bound {:.3g}; {}",
+                                  name(e.certificate.kind), name(e.certificate.verdict), e.gradient.norm(),
                                   e.certificate.bound, e.certificate.reason)});
   if (const auto known = problem->outer_gradient(theta)) {
     const double error = (e.gradient - *known).norm(), scale = std::max(known->norm(), 1e-300);
     // A gradient that vanishes (a start at the optimum) is compared with the bound's own scale.
     const bool right = error <= 1e-8 * scale || error <= 1e-12;
-    symptoms.push_back({"known-answer", right, fmt::format("differs from the closed form by {:.2g}, relative {:.2g}", error, error / scale)});
+    symptoms.push_back(
+        {"known-answer", right,
+         fmt::format("differs from the closed form by {:.2g}, relative {:.2g}", error, error / scale)});
   }
 
   bool healthy = true;
   for (const Symptom& s : symptoms) {
     healthy = healthy && s.healthy;
-    fmt::print("{} {:<20} {}\n", s.healthy ? coloured(Colour::green, "ok  ") : coloured(Colour::red, "FAIL"), s.name, s.sentence);
+    fmt::print("{} {:<20} {}\n", s.healthy ? coloured(Colour::green, "ok  ") : coloured(Colour::red, "FAIL"),
+               s.name, s.sentence);
   }
-  std::string verdict = "healthy: derivatives agree, the inner problem settles, and its outer gradient can be trusted";
+  std::string verdict =
+      "healthy: derivatives agree, the inner problem settles, and its outer gradient can be trusted";
   if (!healthy) {
     std::vector<std::string> failed;
     for (const Symptom& s : symptoms)
@@ -120,10 +140,13 @@ int run(const DoctorArguments& a) {
   j["iterations"] = e.inner_iterations;
   j["certificate"] = describe(e.certificate);
   j["cost"] = describe(e.cost);
-  j["conditioning"] = {{"smallest_eigenvalue", number(spectrum.smallest)}, {"largest_eigenvalue", number(spectrum.largest)},
-                       {"condition_number", definite ? number(kappa) : Json(nullptr)}, {"contraction_rate", number(rate)}};
+  j["conditioning"] = {{"smallest_eigenvalue", number(spectrum.smallest)},
+                       {"largest_eigenvalue", number(spectrum.largest)},
+                       {"condition_number", definite ? number(kappa) : Json(nullptr)},
+                       {"contraction_rate", number(rate)}};
   j["symptoms"] = Json::array();
-  for (const Symptom& s : symptoms) j["symptoms"].push_back({{"name", s.name}, {"healthy", s.healthy}, {"sentence", s.sentence}});
+  for (const Symptom& s : symptoms)
+    j["symptoms"].push_back({{"name", s.name}, {"healthy", s.healthy}, {"sentence", s.sentence}});
   write_json(a.problem.json, j);
   return healthy ? ok : no;
 }
@@ -132,10 +155,14 @@ int run(const DoctorArguments& a) {
 
 std::function<int()> add_doctor(CLI::App& program) {
   auto a = std::make_shared<DoctorArguments>();
-  CLI::App& command = *program.add_subcommand("doctor", "Examine a problem: derivatives, conditioning, contraction, certificate");
+  CLI::App& command = *program.add_subcommand(
+      "doctor", "Examine a problem: derivatives, conditioning, contraction, certificate");
   a->problem.add_to(command);
-  command.add_option("--inner", a->inner, "Inner solver (default: newton up to 500 variables, lbfgs beyond)")->type_name("NAME");
-  command.add_option("--tolerance", a->tolerance, "Residual norm at which the inner problem counts as settled")->capture_default_str();
+  command.add_option("--inner", a->inner, "Inner solver (default: newton up to 500 variables, lbfgs beyond)")
+      ->type_name("NAME");
+  command
+      .add_option("--tolerance", a->tolerance, "Residual norm at which the inner problem counts as settled")
+      ->capture_default_str();
   command.footer(
       "Examples:\n"
       "  bilevel doctor --problem pitchfork            healthy\n"

@@ -7,7 +7,9 @@
 
 namespace app {
 
-Json number(double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); }
+Json number(double x) {
+  return std::isfinite(x) ? Json(x) : Json(nullptr);
+}
 
 Json array(const Eigen::VectorXd& x) {
   Json j = Json::array();
@@ -55,19 +57,24 @@ Json describe(const bilevel::Cost& c) {
 void require_writable(const std::string& path) {
   if (path.empty()) return;
   const std::filesystem::path file(path);
-  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+  const std::filesystem::path folder =
+      file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error))
-    throw bilevel::InvalidInput(fmt::format("cannot write {}: the folder {} does not exist", path, folder.string()));
-  if (std::filesystem::is_directory(file, error)) throw bilevel::InvalidInput(fmt::format("cannot write {}: it is a folder", path));
+    throw bilevel::InvalidInput(
+        fmt::format("cannot write {}: the folder {} does not exist", path, folder.string()));
+  if (std::filesystem::is_directory(file, error))
+    throw bilevel::InvalidInput(fmt::format("cannot write {}: it is a folder", path));
   if (::access(folder.c_str(), W_OK) != 0)
-    throw bilevel::InvalidInput(fmt::format("cannot write {}: no permission to write in {}", path, folder.string()));
+    throw bilevel::InvalidInput(
+        fmt::format("cannot write {}: no permission to write in {}", path, folder.string()));
 }
 
 void write_json(const std::string& path, const Json& object) {
   if (path.empty()) return;
   const std::string text = object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-  if (const std::string problem = bilevel::replace_file(path, text); !problem.empty()) throw bilevel::InvalidInput(problem);
+  if (const std::string problem = bilevel::replace_file(path, text); !problem.empty())
+    throw bilevel::InvalidInput(problem);
 }
 
 }  // namespace app

@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <bilevel/outcome/violations.hpp>
 #include <bilevel/version.hpp>
@@ -16,7 +16,8 @@ namespace {
 
 int run(int argc, char** argv) {
   CLI::App program(
-      "Learn the parameters of anything that settles: min over θ of L_out(φ*, θ), where φ* minimises L_in(φ, θ).\n"
+      "Learn the parameters of anything that settles: min over θ of L_out(φ*, θ), where φ* minimises L_in(φ, "
+      "θ).\n"
       "Every outer gradient comes with a certificate of its error.",
       "bilevel");
   program.set_version_flag("--version", fmt::format("bilevel {}", bilevel::version));
@@ -26,9 +27,12 @@ int run(int argc, char** argv) {
       "  bilevel doctor --problem logistic          is this problem fit for gradient-based learning?\n"
       "  bilevel solve --problem ridge --json r.json   learn its parameters\n"
       "  bilevel compare --problem ridge            every estimator side by side\n\n"
-      "Exit codes: 0 done and trustworthy, 1 the answer is no or not trustworthy, 2 bad usage or input, 3 internal error.");
+      "Exit codes: 0 done and trustworthy, 1 the answer is no or not trustworthy, 2 bad usage or input, 3 "
+      "internal error.");
   const std::vector<std::pair<std::string, std::function<int()>>> commands{
-      {"doctor", app::add_doctor(program)}, {"solve", app::add_solve(program)}, {"compare", app::add_compare(program)}};
+      {"doctor", app::add_doctor(program)},
+      {"solve", app::add_solve(program)},
+      {"compare", app::add_compare(program)}};
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -7,11 +7,22 @@ using bilevel::InvalidInput;
 void ProblemArguments::add_to(CLI::App& command) {
   command.add_flag("--list", list, "Print one line for each ready-made problem, its name first, and stop");
   command.add_option("--problem", problem, "Name of a ready-made problem (see --list)")->type_name("NAME");
-  command.add_option("--theta", theta, "Outer parameters: one number for all or one for each, separated by commas")->delimiter(',')->type_name("X,…");
-  command.add_option("--size", settings.phi, "Number of inner variables φ (default: the problem's own)")->type_name("N");
-  command.add_option("--parameters", settings.theta, "Number of outer parameters θ (default: the problem's own)")->type_name("N");
-  command.add_option("--samples", settings.samples, "Training samples, for problems with data")->type_name("N");
-  command.add_option("--condition", settings.condition, "Condition number of the inner Hessian, for problems that can choose it")->type_name("K");
+  command
+      .add_option("--theta", theta,
+                  "Outer parameters: one number for all or one for each, separated by commas")
+      ->delimiter(',')
+      ->type_name("X,…");
+  command.add_option("--size", settings.phi, "Number of inner variables φ (default: the problem's own)")
+      ->type_name("N");
+  command
+      .add_option("--parameters", settings.theta, "Number of outer parameters θ (default: the problem's own)")
+      ->type_name("N");
+  command.add_option("--samples", settings.samples, "Training samples, for problems with data")
+      ->type_name("N");
+  command
+      .add_option("--condition", settings.condition,
+                  "Condition number of the inner Hessian, for problems that can choose it")
+      ->type_name("K");
   command.add_option("--penalty", settings.penalty, "global or per-feature, for problems with penalties");
   command.add_option("--seed", settings.seed, "Seed of everything random")->capture_default_str();
   command.add_option("--json", json, "Write the result as JSON to this file")->type_name("FILE");
@@ -19,7 +30,8 @@ void ProblemArguments::add_to(CLI::App& command) {
 
 bool ProblemArguments::listed() const {
   if (!list) return false;
-  for (const auto& family : bilevel::problems::families()) fmt::print("{:<12}{}\n", family.name, family.summary);
+  for (const auto& family : bilevel::problems::families())
+    fmt::print("{:<12}{}\n", family.name, family.summary);
   return true;
 }
 
@@ -33,17 +45,20 @@ Eigen::VectorXd ProblemArguments::start(const bilevel::problems::ReferenceProble
   Eigen::VectorXd start = made.initial_theta();
   if (theta.empty()) return start;
   if (theta.size() != 1 && static_cast<bilevel::Index>(theta.size()) != start.size())
-    throw InvalidInput(fmt::format("--theta has {} numbers; {} wants 1 or {}", theta.size(), problem, start.size()));
+    throw InvalidInput(
+        fmt::format("--theta has {} numbers; {} wants 1 or {}", theta.size(), problem, start.size()));
   for (bilevel::Index i = 0; i < start.size(); ++i) {
     start[i] = theta.size() == 1 ? theta[0] : theta[static_cast<std::size_t>(i)];
-    if (!std::isfinite(start[i])) throw InvalidInput(fmt::format("--theta: element {} is {}, not a finite number", i, start[i]));
+    if (!std::isfinite(start[i]))
+      throw InvalidInput(fmt::format("--theta: element {} is {}, not a finite number", i, start[i]));
   }
   return start;
 }
 
 std::string ProblemArguments::identity() const {
-  return fmt::format("{} size={} parameters={} samples={} condition={} penalty={} seed={}", problem, settings.phi, settings.theta,
-                     settings.samples, settings.condition, settings.penalty, settings.seed);
+  return fmt::format("{} size={} parameters={} samples={} condition={} penalty={} seed={}", problem,
+                     settings.phi, settings.theta, settings.samples, settings.condition, settings.penalty,
+                     settings.seed);
 }
 
 Json ProblemArguments::describe(const bilevel::problems::ReferenceProblem& made) const {
@@ -55,7 +70,11 @@ Json ProblemArguments::describe(const bilevel::problems::ReferenceProblem& made)
   return j;
 }
 
-std::string default_inner(bilevel::Index phi) { return phi <= 500 ? "newton" : "lbfgs"; }
-std::string default_adjoint(bilevel::Index phi) { return phi <= 500 ? "direct" : "cg"; }
+std::string default_inner(bilevel::Index phi) {
+  return phi <= 500 ? "newton" : "lbfgs";
+}
+std::string default_adjoint(bilevel::Index phi) {
+  return phi <= 500 ? "direct" : "cg";
+}
 
 }  // namespace app

@@ -30,12 +30,16 @@ struct SolveArguments {
 };
 
 /// LO:HI for every θ, or the problem's own bounds where nothing is said.
-bilevel::Box parse_bounds(const std::string& text, const bilevel::problems::ReferenceProblem& problem, bilevel::Index size) {
+bilevel::Box parse_bounds(const std::string& text, const bilevel::problems::ReferenceProblem& problem,
+                          bilevel::Index size) {
   if (text.empty()) {
     const auto own = problem.theta_bounds();
-    return own ? bilevel::Box{Vec::Constant(size, own->first), Vec::Constant(size, own->second)} : bilevel::Box{};
+    return own ? bilevel::Box{Vec::Constant(size, own->first), Vec::Constant(size, own->second)}
+               : bilevel::Box{};
   }
-  const auto refuse = [&] { return InvalidInput(fmt::format("--bounds {}: write LO:HI, two numbers with LO ≤ HI", text)); };
+  const auto refuse = [&] {
+    return InvalidInput(fmt::format("--bounds {}: write LO:HI, two numbers with LO ≤ HI", text));
+  };
   const std::size_t colon = text.find(':', 1);
   if (colon == std::string::npos) throw refuse();
   const auto parse = [&](const std::string& part) {
@@ -57,9 +61,15 @@ bilevel::Box parse_bounds(const std::string& text, const bilevel::problems::Refe
 Json history(const bilevel::Summary& summary) {
   Json list = Json::array();
   for (const auto& h : summary.history)
-    list.push_back({{"iteration", h.iteration}, {"accepted", h.accepted}, {"outer_value", number(h.outer_value)},
-                    {"gradient_norm", number(h.gradient_norm)}, {"bound", number(h.bound)}, {"kind", name(h.kind)},
-                    {"verdict", name(h.verdict)}, {"inner_tolerance", number(h.inner_tolerance)}, {"seconds", h.seconds}});
+    list.push_back({{"iteration", h.iteration},
+                    {"accepted", h.accepted},
+                    {"outer_value", number(h.outer_value)},
+                    {"gradient_norm", number(h.gradient_norm)},
+                    {"bound", number(h.bound)},
+                    {"kind", name(h.kind)},
+                    {"verdict", name(h.verdict)},
+                    {"inner_tolerance", number(h.inner_tolerance)},
+                    {"seconds", h.seconds}});
   return list;
 }
 
@@ -68,18 +78,23 @@ void print(const bilevel::Summary& s, const bilevel::Box& box, const std::option
   fmt::print("{}: {}\n", coloured(good ? Colour::green : Colour::red, name(s.status)), s.message);
   fmt::print("outer loss        {:.10g}\n", s.outer_value);
   fmt::print("gradient norm     {:.3g} (projected)\n", s.gradient_norm);
-  fmt::print("certificate       {} {}, bound {:.3g}: {}\n", name(s.certificate.kind), name(s.certificate.verdict), s.certificate.bound, s.certificate.reason);
+  fmt::print("certificate       {} {}, bound {:.3g}: {}\n", name(s.certificate.kind),
+             name(s.certificate.verdict), s.certificate.bound, s.certificate.reason);
   if (s.theta.size() <= 8) {
     fmt::print("theta             {:.8g}\n", fmt::join(s.theta, ", "));
   } else {
-    fmt::print("theta             {} numbers in [{:.6g}, {:.6g}]\n", s.theta.size(), s.theta.minCoeff(), s.theta.maxCoeff());
+    fmt::print("theta             {} numbers in [{:.6g}, {:.6g}]\n", s.theta.size(), s.theta.minCoeff(),
+               s.theta.maxCoeff());
   }
-  const auto at_bound = [&](const Vec& bound) { return bound.size() ? (s.theta.array() == bound.array()).count() : 0; };
+  const auto at_bound = [&](const Vec& bound) {
+    return bound.size() ? (s.theta.array() == bound.array()).count() : 0;
+  };
   if (box.lower.size() || box.upper.size())
-    fmt::print("at a bound        {} at the lower, {} at the upper of {}\n", at_bound(box.lower), at_bound(box.upper), s.theta.size());
+    fmt::print("at a bound        {} at the lower, {} at the upper of {}\n", at_bound(box.lower),
+               at_bound(box.upper), s.theta.size());
   if (best) fmt::print("known optimum     at distance {:.3g}\n", (s.theta - *best).norm());
-  fmt::print("cost              {} iterations, {} evaluations, {:.0f} gradient equivalents, {:.3g} s\n", s.iterations, s.evaluations,
-             s.cost.gradient_equivalents(), s.seconds);
+  fmt::print("cost              {} iterations, {} evaluations, {:.0f} gradient equivalents, {:.3g} s\n",
+             s.iterations, s.evaluations, s.cost.gradient_equivalents(), s.seconds);
 }
 
 int run(const SolveArguments& a) {
@@ -98,16 +113,18 @@ int run(const SolveArguments& a) {
   options.checkpoint = a.checkpoint;
   options.resume = a.resume;
   options.identity = a.problem.identity();
-  if (a.inner_tolerance < 0 || a.adjoint_tolerance < 0) throw InvalidInput("--inner-tolerance and --adjoint-tolerance must be positive");
+  if (a.inner_tolerance < 0 || a.adjoint_tolerance < 0)
+    throw InvalidInput("--inner-tolerance and --adjoint-tolerance must be positive");
   if (a.inner_tolerance > 0 || a.adjoint_tolerance > 0)
-    options.tolerances = bilevel::ToleranceSchedule::fixed(a.inner_tolerance > 0 ? a.inner_tolerance : 1e-10,
-                                                           a.adjoint_tolerance > 0 ? a.adjoint_tolerance : 1e-10);
+    options.tolerances =
+        bilevel::ToleranceSchedule::fixed(a.inner_tolerance > 0 ? a.inner_tolerance : 1e-10,
+                                          a.adjoint_tolerance > 0 ? a.adjoint_tolerance : 1e-10);
   Progress progress;
   std::signal(SIGINT, on_interrupt);
   std::signal(SIGTERM, on_interrupt);
   options.callback = [&](const bilevel::HistoryEntry& h) {
-    progress.show(fmt::format("iteration {:>4}  outer loss {:.8g}  gradient {:.2e} ± {:.1e} ({})", h.iteration, h.outer_value, h.gradient_norm, h.bound,
-                              name(h.verdict)));
+    progress.show(fmt::format("iteration {:>4}  outer loss {:.8g}  gradient {:.2e} ± {:.1e} ({})",
+                              h.iteration, h.outer_value, h.gradient_norm, h.bound, name(h.verdict)));
     return !interrupted;
   };
 
@@ -135,8 +152,13 @@ int run(const SolveArguments& a) {
   j["certificate"] = describe(s.certificate);
   j["cost"] = describe(s.cost);
   j["seconds"] = s.seconds;
-  j["methods"] = {{"inner", inner_name}, {"adjoint", adjoint_name}, {"estimator", s.estimator}, {"optimizer", s.optimizer}};
-  j["tolerances"] = {{"gradient", a.tolerance}, {"inner_used", s.used_inner_tolerance}, {"adjoint_used", s.used_adjoint_tolerance}};
+  j["methods"] = {{"inner", inner_name},
+                  {"adjoint", adjoint_name},
+                  {"estimator", s.estimator},
+                  {"optimizer", s.optimizer}};
+  j["tolerances"] = {{"gradient", a.tolerance},
+                     {"inner_used", s.used_inner_tolerance},
+                     {"adjoint_used", s.used_adjoint_tolerance}};
   j["resumed"] = s.resumed;
   j["history"] = history(s);
   write_json(a.problem.json, j);
@@ -147,26 +169,45 @@ int run(const SolveArguments& a) {
 
 std::function<int()> add_solve(CLI::App& program) {
   auto a = std::make_shared<SolveArguments>();
-  CLI::App& command = *program.add_subcommand("solve", "Learn θ of a ready-made problem by certified gradient descent");
+  CLI::App& command =
+      *program.add_subcommand("solve", "Learn θ of a ready-made problem by certified gradient descent");
   a->problem.add_to(command);
-  command.add_option("--inner", a->inner, "Inner solver (default: newton up to 500 variables, lbfgs beyond)")->type_name("NAME");
-  command.add_option("--adjoint", a->adjoint, "Adjoint solver (default: direct up to 500 variables, cg beyond)")->type_name("NAME");
+  command.add_option("--inner", a->inner, "Inner solver (default: newton up to 500 variables, lbfgs beyond)")
+      ->type_name("NAME");
+  command
+      .add_option("--adjoint", a->adjoint, "Adjoint solver (default: direct up to 500 variables, cg beyond)")
+      ->type_name("NAME");
   command.add_option("--optimizer", a->optimizer, "gradient-descent, adam or lbfgs")->capture_default_str();
   command.add_option("--step", a->step, "Step of gradient-descent (0: searched for) or adam")->type_name("X");
-  command.add_option("--tolerance", a->tolerance, "Stop at this norm of the projected outer gradient")->capture_default_str();
-  command.add_option("--inner-tolerance", a->inner_tolerance, "Fix the inner residual norm (default: tightens as the outer gradient shrinks)")->type_name("X");
-  command.add_option("--adjoint-tolerance", a->adjoint_tolerance, "Fix the adjoint's relative residual (default: tightens likewise)")->type_name("X");
+  command.add_option("--tolerance", a->tolerance, "Stop at this norm of the projected outer gradient")
+      ->capture_default_str();
+  command
+      .add_option("--inner-tolerance", a->inner_tolerance,
+                  "Fix the inner residual norm (default: tightens as the outer gradient shrinks)")
+      ->type_name("X");
+  command
+      .add_option("--adjoint-tolerance", a->adjoint_tolerance,
+                  "Fix the adjoint's relative residual (default: tightens likewise)")
+      ->type_name("X");
   command.add_option("--iterations", a->iterations, "Most outer iterations")->capture_default_str();
   command.add_option("--seconds", a->seconds, "Most seconds (default: no limit)")->type_name("X");
-  command.add_option("--bounds", a->bounds, "Keep every θ within LO:HI (default: the problem's own bounds, -10:10 for log-penalties)")->type_name("LO:HI");
-  command.add_flag("--no-warm-start", a->no_warm_start, "Start every inner solve from the problem's own start");
-  command.add_option("--checkpoint", a->checkpoint, "Keep the run in this file, replaced before every evaluation")->type_name("FILE");
+  command
+      .add_option("--bounds", a->bounds,
+                  "Keep every θ within LO:HI (default: the problem's own bounds, -10:10 for log-penalties)")
+      ->type_name("LO:HI");
+  command.add_flag("--no-warm-start", a->no_warm_start,
+                   "Start every inner solve from the problem's own start");
+  command
+      .add_option("--checkpoint", a->checkpoint,
+                  "Keep the run in this file, replaced before every evaluation")
+      ->type_name("FILE");
   command.add_flag("--resume", a->resume, "Go on from the checkpoint");
   command.footer(fmt::format(
       "Inner solvers: {}\nAdjoint solvers: {}\n\nExamples:\n"
       "  bilevel solve --problem logistic --penalty per-feature --bounds=-8:4\n"
       "  bilevel solve --problem quadratic --size 2000 --inner lbfgs --adjoint cg --checkpoint run.ckpt\n"
-      "  bilevel solve --problem quadratic --size 2000 --inner lbfgs --adjoint cg --checkpoint run.ckpt --resume",
+      "  bilevel solve --problem quadratic --size 2000 --inner lbfgs --adjoint cg --checkpoint run.ckpt "
+      "--resume",
       fmt::join(bilevel::inner_solver_names(), ", "), fmt::join(bilevel::adjoint_solver_names(), ", ")));
   return [a] { return run(*a); };
 }

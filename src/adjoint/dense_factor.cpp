@@ -31,8 +31,8 @@ DenseFactor::DenseFactor(Eigen::MatrixXd matrix, bool symmetric, double roundoff
 void DenseFactor::factor_symmetric(const Eigen::MatrixXd& matrix, double roundoff) {
   const double tiny = static_cast<double>(matrix.rows()) * roundoff;
   if ((matrix.diagonal().array() > 0).all()) {
-    // Cholesky does not mind bad scaling (penalties of e^±20 side by side) while a condition number does: judge the
-    // matrix with a unit diagonal (van der Sluis: within a factor n of the best diagonal scaling).
+    // Cholesky does not mind bad scaling (penalties of e^±20 side by side) while a condition number does:
+    // judge the matrix with a unit diagonal (van der Sluis: within a factor n of the best diagonal scaling).
     scale_ = matrix.diagonal().array().rsqrt();
     cholesky_.emplace(scale_.asDiagonal() * matrix * scale_.asDiagonal());
     ++factorizations_;

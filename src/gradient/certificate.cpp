@@ -6,18 +6,24 @@ namespace bilevel {
 
 std::string_view name(Kind kind) {
   switch (kind) {
-    case Kind::none: return "none";
-    case Kind::estimated: return "estimated";
-    case Kind::rigorous: return "rigorous";
+    case Kind::none:
+      return "none";
+    case Kind::estimated:
+      return "estimated";
+    case Kind::rigorous:
+      return "rigorous";
   }
   return "none";
 }
 
 std::string_view name(Verdict verdict) {
   switch (verdict) {
-    case Verdict::untrusted: return "untrusted";
-    case Verdict::doubtful: return "doubtful";
-    case Verdict::trusted: return "trusted";
+    case Verdict::untrusted:
+      return "untrusted";
+    case Verdict::doubtful:
+      return "doubtful";
+    case Verdict::trusted:
+      return "trusted";
   }
   return "untrusted";
 }

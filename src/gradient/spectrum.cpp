@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <random>
 
-#include <Eigen/Eigenvalues>
 #include <Spectra/SymEigsSolver.h>
+#include <Eigen/Eigenvalues>
 
 namespace bilevel {
 namespace {
@@ -31,7 +31,8 @@ Spectrum dense_spectrum(const Eigen::MatrixXd& matrix, bool symmetric) {
     s.smallest = eigen.eigenvalues()[0];
     s.largest = eigen.eigenvalues()[matrix.rows() - 1];
   } else {
-    // The eigenvalues of [0 A; Aᵀ 0] are ±σ, each to the same absolute accuracy as those of A were it symmetric.
+    // The eigenvalues of [0 A; Aᵀ 0] are ±σ, each to the same absolute accuracy as those of A were it
+    // symmetric.
     const Index n = matrix.rows();
     Eigen::MatrixXd doubled = Eigen::MatrixXd::Zero(2 * n, 2 * n);
     doubled.bottomLeftCorner(n, n) = matrix.transpose();
@@ -49,7 +50,8 @@ Spectrum dense_spectrum(const Eigen::MatrixXd& matrix, bool symmetric) {
   return s;
 }
 
-Spectrum lanczos_spectrum(Index size, const std::function<void(const double*, double*)>& apply, std::uint64_t seed) {
+Spectrum lanczos_spectrum(Index size, const std::function<void(const double*, double*)>& apply,
+                          std::uint64_t seed) {
   if (size < 4) return {};
   HostOperator op{size, apply};
   Spectra::SymEigsSolver<HostOperator> solver(op, 2, std::min<Index>(size, 40));

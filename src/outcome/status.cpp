@@ -15,7 +15,8 @@ struct Row {
 constexpr std::array table{
     Row{Status::not_run, "not-run", "the stage has not run"},
     Row{Status::converged, "converged", "the requested tolerance was reached"},
-    Row{Status::relative_decrease, "relative-decrease", "the loss stopped decreasing before the gradient was small"},
+    Row{Status::relative_decrease, "relative-decrease",
+        "the loss stopped decreasing before the gradient was small"},
     Row{Status::iteration_limit, "iteration-limit", "the iteration limit was reached first"},
     Row{Status::time_limit, "time-limit", "the time limit was reached first"},
     Row{Status::stalled, "stalled", "no further progress is possible in this arithmetic"},
@@ -37,7 +38,11 @@ static_assert(in_enum_order());
 
 }  // namespace
 
-std::string_view name(Status status) { return table[static_cast<std::size_t>(status)].name; }
-std::string_view sentence(Status status) { return table[static_cast<std::size_t>(status)].sentence; }
+std::string_view name(Status status) {
+  return table[static_cast<std::size_t>(status)].name;
+}
+std::string_view sentence(Status status) {
+  return table[static_cast<std::size_t>(status)].sentence;
+}
 
 }  // namespace bilevel

@@ -48,11 +48,19 @@ Eigen::VectorXd vector(const json& j) {
 }
 
 json encode(const Certificate& c) {
-  return {{"kind", static_cast<int>(c.kind)}, {"verdict", static_cast<int>(c.verdict)}, {"bound", number(c.bound)},
-          {"theorem_bound", number(c.theorem_bound)}, {"inner_residual", number(c.inner_residual)},
-          {"adjoint_residual", number(c.adjoint_residual)}, {"delta", number(c.delta)}, {"delta_prime", number(c.delta_prime)},
-          {"mu", number(c.mu)}, {"smoothness", number(c.smoothness)}, {"mu_source", c.mu_source},
-          {"smoothness_source", c.smoothness_source}, {"reason", c.reason}};
+  return {{"kind", static_cast<int>(c.kind)},
+          {"verdict", static_cast<int>(c.verdict)},
+          {"bound", number(c.bound)},
+          {"theorem_bound", number(c.theorem_bound)},
+          {"inner_residual", number(c.inner_residual)},
+          {"adjoint_residual", number(c.adjoint_residual)},
+          {"delta", number(c.delta)},
+          {"delta_prime", number(c.delta_prime)},
+          {"mu", number(c.mu)},
+          {"smoothness", number(c.smoothness)},
+          {"mu_source", c.mu_source},
+          {"smoothness_source", c.smoothness_source},
+          {"reason", c.reason}};
 }
 Certificate decode_certificate(const json& j) {
   Certificate c;
@@ -74,13 +82,24 @@ Certificate decode_certificate(const json& j) {
 
 /// The ledger's fields in one fixed order.
 json encode(const Cost& c) {
-  return {c.inner_values, c.inner_gradients, c.outer_values, c.outer_gradients, c.linearisations, c.hessian_products,
-          c.cross_products, c.dense_hessians, c.factorizations, c.bytes, c.seconds_inner, c.seconds_adjoint, c.seconds_certificate};
+  return {c.inner_values,     c.inner_gradients, c.outer_values,       c.outer_gradients, c.linearisations,
+          c.hessian_products, c.cross_products,  c.dense_hessians,     c.factorizations,  c.bytes,
+          c.seconds_inner,    c.seconds_adjoint, c.seconds_certificate};
 }
 Cost decode_cost(const json& j) {
-  return {.inner_values = j.at(0), .inner_gradients = j.at(1), .outer_values = j.at(2), .outer_gradients = j.at(3),
-          .linearisations = j.at(4), .hessian_products = j.at(5), .cross_products = j.at(6), .dense_hessians = j.at(7),
-          .factorizations = j.at(8), .bytes = j.at(9), .seconds_inner = j.at(10), .seconds_adjoint = j.at(11), .seconds_certificate = j.at(12)};
+  return {.inner_values = j.at(0),
+          .inner_gradients = j.at(1),
+          .outer_values = j.at(2),
+          .outer_gradients = j.at(3),
+          .linearisations = j.at(4),
+          .hessian_products = j.at(5),
+          .cross_products = j.at(6),
+          .dense_hessians = j.at(7),
+          .factorizations = j.at(8),
+          .bytes = j.at(9),
+          .seconds_inner = j.at(10),
+          .seconds_adjoint = j.at(11),
+          .seconds_certificate = j.at(12)};
 }
 
 json encode(const Checkpoint& c) {
@@ -93,9 +112,13 @@ json encode(const Checkpoint& c) {
   j["vectors"] = json::object();
   for (const auto& [key, value] : c.state.vectors) j["vectors"][key] = array(value);
   if (c.accepted)
-    j["accepted"] = {{"theta", array(c.accepted->theta)}, {"phi", array(c.accepted->phi)}, {"pi", array(c.accepted->pi)},
-                     {"gradient", array(c.accepted->gradient)}, {"outer_value", number(c.accepted->outer_value)},
-                     {"gradient_norm", number(c.accepted->gradient_norm)}, {"certificate", encode(c.accepted->certificate)}};
+    j["accepted"] = {{"theta", array(c.accepted->theta)},
+                     {"phi", array(c.accepted->phi)},
+                     {"pi", array(c.accepted->pi)},
+                     {"gradient", array(c.accepted->gradient)},
+                     {"outer_value", number(c.accepted->outer_value)},
+                     {"gradient_norm", number(c.accepted->gradient_norm)},
+                     {"certificate", encode(c.accepted->certificate)}};
   j["inner_tolerance"] = number(c.inner_tolerance);
   j["adjoint_tolerance"] = number(c.adjoint_tolerance);
   j["iterations"] = c.iterations;
@@ -104,8 +127,9 @@ json encode(const Checkpoint& c) {
   j["cost"] = encode(c.cost);
   j["history"] = json::array();
   for (const HistoryEntry& h : c.history)
-    j["history"].push_back({h.iteration, h.accepted, number(h.outer_value), number(h.gradient_norm), number(h.bound),
-                            static_cast<int>(h.kind), static_cast<int>(h.verdict), number(h.inner_tolerance), h.seconds});
+    j["history"].push_back({h.iteration, h.accepted, number(h.outer_value), number(h.gradient_norm),
+                            number(h.bound), static_cast<int>(h.kind), static_cast<int>(h.verdict),
+                            number(h.inner_tolerance), h.seconds});
   return j;
 }
 
@@ -118,8 +142,13 @@ Checkpoint decode(const json& j) {
   for (const auto& [key, value] : j.at("vectors").items()) c.state.vectors[key] = vector(value);
   if (j.contains("accepted")) {
     const json& a = j.at("accepted");
-    c.accepted = AcceptedPoint{vector(a.at("theta")), vector(a.at("phi")), vector(a.at("pi")), vector(a.at("gradient")),
-                               number(a.at("outer_value")), number(a.at("gradient_norm")), decode_certificate(a.at("certificate"))};
+    c.accepted = AcceptedPoint{vector(a.at("theta")),
+                               vector(a.at("phi")),
+                               vector(a.at("pi")),
+                               vector(a.at("gradient")),
+                               number(a.at("outer_value")),
+                               number(a.at("gradient_norm")),
+                               decode_certificate(a.at("certificate"))};
   }
   c.inner_tolerance = number(j.at("inner_tolerance"));
   c.adjoint_tolerance = number(j.at("adjoint_tolerance"));
@@ -128,8 +157,9 @@ Checkpoint decode(const json& j) {
   c.seconds = j.at("seconds");
   c.cost = decode_cost(j.at("cost"));
   for (const json& h : j.at("history"))
-    c.history.push_back({h.at(0), h.at(1), number(h.at(2)), number(h.at(3)), number(h.at(4)), static_cast<Kind>(h.at(5).get<int>()),
-                         static_cast<Verdict>(h.at(6).get<int>()), number(h.at(7)), h.at(8)});
+    c.history.push_back({h.at(0), h.at(1), number(h.at(2)), number(h.at(3)), number(h.at(4)),
+                         static_cast<Kind>(h.at(5).get<int>()), static_cast<Verdict>(h.at(6).get<int>()),
+                         number(h.at(7)), h.at(8)});
   return c;
 }
 
@@ -137,13 +167,15 @@ Checkpoint decode(const json& j) {
 
 std::string write_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
   const json run = encode(checkpoint);
-  const json file = {{"format", format_name}, {"version", format_version}, {"checksum", fnv1a(run.dump())}, {"run", run}};
+  const json file = {
+      {"format", format_name}, {"version", format_version}, {"checksum", fnv1a(run.dump())}, {"run", run}};
   return replace_file(path, file.dump() + "\n");
 }
 
 Checkpoint read_checkpoint(const std::string& path, const std::string& identity) {
   const auto refuse = [&](const std::string& why) {
-    return InvalidInput(fmt::format("cannot resume from {}: {}; start without resuming or name the right file", path, why));
+    return InvalidInput(
+        fmt::format("cannot resume from {}: {}; start without resuming or name the right file", path, why));
   };
   std::ifstream stream(path, std::ios::binary);
   if (!stream) throw refuse("the file cannot be opened");
@@ -152,10 +184,13 @@ Checkpoint read_checkpoint(const std::string& path, const std::string& identity)
   Checkpoint checkpoint;
   try {
     const json file = json::parse(text.str());
-    if (!file.is_object() || file.value("format", "") != format_name) throw refuse("it is not a bilevel checkpoint");
+    if (!file.is_object() || file.value("format", "") != format_name)
+      throw refuse("it is not a bilevel checkpoint");
     if (file.at("version") != format_version)
-      throw refuse(fmt::format("it has version {}, this program reads version {}", file.at("version").dump(), format_version));
-    if (file.at("checksum") != fnv1a(file.at("run").dump())) throw refuse("its checksum does not fit: the file is damaged");
+      throw refuse(fmt::format("it has version {}, this program reads version {}", file.at("version").dump(),
+                               format_version));
+    if (file.at("checksum") != fnv1a(file.at("run").dump()))
+      throw refuse("its checksum does not fit: the file is damaged");
     checkpoint = decode(file.at("run"));
   } catch (const json::parse_error&) {
     throw refuse("it is truncated or not a checkpoint at all");
@@ -163,7 +198,8 @@ Checkpoint read_checkpoint(const std::string& path, const std::string& identity)
     throw refuse(fmt::format("it lacks a field or has one of the wrong type ({})", error.what()));
   }
   if (checkpoint.identity != identity)
-    throw refuse(fmt::format("it belongs to another run: it says '{}', this run is '{}'", checkpoint.identity, identity));
+    throw refuse(fmt::format("it belongs to another run: it says '{}', this run is '{}'", checkpoint.identity,
+                             identity));
   return checkpoint;
 }
 

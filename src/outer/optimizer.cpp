@@ -12,12 +12,13 @@ constexpr double sufficient_decrease = 1e-4;
 constexpr double noise = 1e-12;
 
 /// Is θ a good enough step from `base`? The loss must fall by Armijo's share of what the slope at the base
-/// promises. Where the difference of the losses is lost in noise, the slopes decide (Hager and Zhang's approximate
-/// Wolfe condition): the slope along the step must have flattened.
+/// promises. Where the difference of the losses is lost in noise, the slopes decide (Hager and Zhang's
+/// approximate Wolfe condition): the slope along the step must have flattened.
 bool decreases(double value, double base, double slope_before, double slope_after) {
   if (!std::isfinite(value)) return false;
   if (slope_before < 0 && value <= base + sufficient_decrease * slope_before) return true;
-  return std::abs(value - base) <= noise * std::abs(base) && std::abs(slope_after) <= 0.9 * std::abs(slope_before);
+  return std::abs(value - base) <= noise * std::abs(base) &&
+         std::abs(slope_after) <= 0.9 * std::abs(slope_before);
 }
 
 class GradientDescent final : public Optimizer {
@@ -34,7 +35,8 @@ class GradientDescent final : public Optimizer {
 
   Move advance(double value, const Vec& gradient, Vec& theta) override {
     const bool first = base_.size() == 0;
-    if (options_.step > 0 || first || decreases(value, value_, gradient_.dot(theta - base_), gradient.dot(theta - base_))) {
+    if (options_.step > 0 || first ||
+        decreases(value, value_, gradient_.dot(theta - base_), gradient.dot(theta - base_))) {
       if (!std::isfinite(value)) return Move::stuck;
       if (options_.step == 0) {
         if (first) {
@@ -82,7 +84,9 @@ class GradientDescent final : public Optimizer {
 
 class Adam final : public Optimizer {
  public:
-  explicit Adam(const AdamOptimizerOptions& options) : options_(options) { options.validate().throw_if_any(); }
+  explicit Adam(const AdamOptimizerOptions& options) : options_(options) {
+    options.validate().throw_if_any();
+  }
   std::string_view name() const override { return "adam"; }
   void begin(const Box& box) override {
     box_ = box;
@@ -96,12 +100,16 @@ class Adam final : public Optimizer {
     count_ += 1;
     first_ = options_.beta1 * first_ + (1 - options_.beta1) * gradient;
     second_ = options_.beta2 * second_ + (1 - options_.beta2) * gradient.cwiseAbs2();
-    const double unbias1 = 1 / (1 - std::pow(options_.beta1, count_)), unbias2 = 1 / (1 - std::pow(options_.beta2, count_));
-    theta.array() -= options_.step * unbias1 * first_.array() / ((unbias2 * second_).array().sqrt() + options_.epsilon);
+    const double unbias1 = 1 / (1 - std::pow(options_.beta1, count_)),
+                 unbias2 = 1 / (1 - std::pow(options_.beta2, count_));
+    theta.array() -=
+        options_.step * unbias1 * first_.array() / ((unbias2 * second_).array().sqrt() + options_.epsilon);
     box_.project(theta);
     return Move::accepted;
   }
-  OptimizerState save() const override { return {{{"count", count_}}, {{"first", first_}, {"second", second_}}}; }
+  OptimizerState save() const override {
+    return {{{"count", count_}}, {{"first", first_}, {"second", second_}}};
+  }
   void load(const OptimizerState& state) override {
     count_ = state.numbers.at("count");
     first_ = state.vectors.at("first");
@@ -117,7 +125,9 @@ class Adam final : public Optimizer {
 
 class Lbfgs final : public Optimizer {
  public:
-  explicit Lbfgs(const LbfgsOptimizerOptions& options) : options_(options) { options.validate().throw_if_any(); }
+  explicit Lbfgs(const LbfgsOptimizerOptions& options) : options_(options) {
+    options.validate().throw_if_any();
+  }
   std::string_view name() const override { return "lbfgs"; }
   void begin(const Box& box) override {
     box_ = box;
@@ -255,21 +265,31 @@ Violations AdamOptimizerOptions::validate() const {
   return v;
 }
 
-Violations LbfgsOptimizerOptions::validate() const { return Violations("lbfgs").at_least("memory", memory, 1); }
+Violations LbfgsOptimizerOptions::validate() const {
+  return Violations("lbfgs").at_least("memory", memory, 1);
+}
 
 std::unique_ptr<Optimizer> make_gradient_descent(const DescentOptimizerOptions& options) {
   return std::make_unique<GradientDescent>(options);
 }
-std::unique_ptr<Optimizer> make_adam(const AdamOptimizerOptions& options) { return std::make_unique<Adam>(options); }
-std::unique_ptr<Optimizer> make_lbfgs(const LbfgsOptimizerOptions& options) { return std::make_unique<Lbfgs>(options); }
+std::unique_ptr<Optimizer> make_adam(const AdamOptimizerOptions& options) {
+  return std::make_unique<Adam>(options);
+}
+std::unique_ptr<Optimizer> make_lbfgs(const LbfgsOptimizerOptions& options) {
+  return std::make_unique<Lbfgs>(options);
+}
 
-std::vector<std::string> optimizer_names() { return {"gradient-descent", "adam", "lbfgs"}; }
+std::vector<std::string> optimizer_names() {
+  return {"gradient-descent", "adam", "lbfgs"};
+}
 
 std::unique_ptr<Optimizer> make_optimizer(std::string_view name, double step) {
   if (name == "gradient-descent") return make_gradient_descent({.step = step});
-  if (name == "adam") return make_adam(step > 0 ? AdamOptimizerOptions{.step = step} : AdamOptimizerOptions{});
+  if (name == "adam")
+    return make_adam(step > 0 ? AdamOptimizerOptions{.step = step} : AdamOptimizerOptions{});
   if (name == "lbfgs") return make_lbfgs();
-  throw InvalidInput(fmt::format("there is no outer optimiser '{}'; there are: {}", name, fmt::join(optimizer_names(), ", ")));
+  throw InvalidInput(fmt::format("there is no outer optimiser '{}'; there are: {}", name,
+                                 fmt::join(optimizer_names(), ", ")));
 }
 
 }  // namespace bilevel

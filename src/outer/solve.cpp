@@ -6,7 +6,10 @@ namespace bilevel {
 
 Violations ToleranceSchedule::validate() const {
   Violations v("tolerances");
-  v.positive("inner", inner).positive("adjoint", adjoint).positive("floor", floor).not_negative("factor", factor);
+  v.positive("inner", inner)
+      .positive("adjoint", adjoint)
+      .positive("floor", floor)
+      .not_negative("factor", factor);
   return v;
 }
 
@@ -22,19 +25,22 @@ Violations SolveOptions::validate() const {
 
 namespace detail {
 
-OuterRun::OuterRun(const SolveOptions& options, std::string_view estimator, Optimizer& optimizer, const Eigen::VectorXd& start)
+OuterRun::OuterRun(const SolveOptions& options, std::string_view estimator, Optimizer& optimizer,
+                   const Eigen::VectorXd& start)
     : options_(options), optimizer_(optimizer) {
   options.box.validate(start.size()).throw_if_any();
   summary_.estimator = estimator;
   summary_.optimizer = optimizer.name();
   summary_.asked_gradient_tolerance = options.gradient_tolerance;
-  const std::string identity = fmt::format("{} [{}, {}, |theta| = {}]", options.identity, estimator, optimizer.name(), start.size());
+  const std::string identity =
+      fmt::format("{} [{}, {}, |theta| = {}]", options.identity, estimator, optimizer.name(), start.size());
   optimizer_.begin(options.box);
   if (options.resume) {
     now_ = read_checkpoint(options.checkpoint, identity);
     if (now_.theta.size() != start.size() || now_.optimizer != optimizer.name())
-      throw InvalidInput(fmt::format("cannot resume from {}: it holds {} parameters for {}, this run has {} for {}", options.checkpoint,
-                                     now_.theta.size(), now_.optimizer, start.size(), optimizer.name()));
+      throw InvalidInput(
+          fmt::format("cannot resume from {}: it holds {} parameters for {}, this run has {} for {}",
+                      options.checkpoint, now_.theta.size(), now_.optimizer, start.size(), optimizer.name()));
     optimizer_.load(now_.state);
     seconds_before_ = now_.seconds;
     summary_.resumed = true;
@@ -53,12 +59,15 @@ bool OuterRun::begin_evaluation() {
   if (!options_.checkpoint.empty()) {
     now_.state = optimizer_.save();
     // Losing the way back is worth stopping for only at the start, where nothing is lost by it.
-    if (const std::string problem = write_checkpoint(options_.checkpoint, now_); !problem.empty() && now_.evaluations == 0)
+    if (const std::string problem = write_checkpoint(options_.checkpoint, now_);
+        !problem.empty() && now_.evaluations == 0)
       throw InvalidInput(problem);
   }
   if (now_.seconds > options_.max_seconds)
-    return stop(Status::time_limit, fmt::format("{:.1f} s are over after {} iterations; projected gradient norm {:.3g}", options_.max_seconds,
-                                                now_.iterations, now_.accepted ? now_.accepted->gradient_norm : unknown));
+    return stop(Status::time_limit,
+                fmt::format("{:.1f} s are over after {} iterations; projected gradient norm {:.3g}",
+                            options_.max_seconds, now_.iterations,
+                            now_.accepted ? now_.accepted->gradient_norm : unknown));
   return true;
 }
 
@@ -66,21 +75,25 @@ bool OuterRun::tighten(Verdict verdict, bool phases_converged) {
   const ToleranceSchedule& schedule = options_.tolerances;
   if (schedule.factor == 0 || verdict == Verdict::trusted || !phases_converged) return false;
   if (now_.inner_tolerance <= schedule.floor && now_.adjoint_tolerance <= schedule.floor) return false;
-  const auto sharper = [&](double tolerance) { return std::min(tolerance, std::max(schedule.floor, 0.1 * tolerance)); };
+  const auto sharper = [&](double tolerance) {
+    return std::min(tolerance, std::max(schedule.floor, 0.1 * tolerance));
+  };
   now_.inner_tolerance = sharper(now_.inner_tolerance);
   now_.adjoint_tolerance = sharper(now_.adjoint_tolerance);
   return true;
 }
 
-bool OuterRun::end_evaluation(AcceptedPoint point, double corrected_value, Status status, const std::string& message, const Cost& cost) {
+bool OuterRun::end_evaluation(AcceptedPoint point, double corrected_value, Status status,
+                              const std::string& message, const Cost& cost) {
   ++now_.evaluations;
   now_.cost += cost;
   const bool finite = std::isfinite(corrected_value) && point.gradient.allFinite();
   point.gradient_norm = finite ? options_.box.projected_gradient_norm(point.theta, point.gradient) : unknown;
 
   const Move move = optimizer_.advance(finite ? corrected_value : everywhere, point.gradient, now_.theta);
-  HistoryEntry entry{now_.iterations, move == Move::accepted, point.outer_value, point.gradient_norm, point.certificate.bound,
-                     point.certificate.kind, point.certificate.verdict, now_.inner_tolerance, seconds_before_ + watch_.seconds()};
+  HistoryEntry entry{now_.iterations,           move == Move::accepted,  point.outer_value,
+                     point.gradient_norm,       point.certificate.bound, point.certificate.kind,
+                     point.certificate.verdict, now_.inner_tolerance,    seconds_before_ + watch_.seconds()};
   double last_value = unknown;
   if (move == Move::accepted) {
     if (now_.accepted) {
@@ -98,23 +111,35 @@ bool OuterRun::end_evaluation(AcceptedPoint point, double corrected_value, Statu
   now_.history.push_back(entry);
   const bool go_on = !options_.callback || options_.callback(entry);
 
-  if (!now_.accepted) return stop(finite ? Status::stalled : status == Status::converged ? Status::not_finite : status, message);
+  if (!now_.accepted)
+    return stop(finite                        ? Status::stalled
+                : status == Status::converged ? Status::not_finite
+                                              : status,
+                message);
   const double norm = now_.accepted->gradient_norm;
-  const std::string where = fmt::format("projected gradient norm {:.3g} after {} iterations", norm, now_.iterations);
+  const std::string where =
+      fmt::format("projected gradient norm {:.3g} after {} iterations", norm, now_.iterations);
   if (norm <= options_.gradient_tolerance) {
     const Certificate& c = now_.accepted->certificate;
     if (c.verdict == Verdict::trusted)
-      return stop(Status::converged, fmt::format("{} (asked for {:.3g}); {} error bound {:.3g}", where, options_.gradient_tolerance, name(c.kind), c.bound));
-    return stop(Status::stalled, fmt::format("{}, but that gradient is {}: {} ({})", where, name(c.verdict), c.reason, message));
+      return stop(Status::converged, fmt::format("{} (asked for {:.3g}); {} error bound {:.3g}", where,
+                                                 options_.gradient_tolerance, name(c.kind), c.bound));
+    return stop(Status::stalled, fmt::format("{}, but that gradient is {}: {} ({})", where, name(c.verdict),
+                                             c.reason, message));
   }
   if (move == Move::stuck)
-    return stop(Status::stalled, fmt::format("no step lowers the outer loss any further; {}; the last gradient was {} ({})", where,
-                                             name(now_.accepted->certificate.verdict), now_.accepted->certificate.reason));
-  if (!std::isnan(last_value) && std::abs(last_value - point.outer_value) <= options_.relative_decrease * std::abs(point.outer_value) &&
+    return stop(
+        Status::stalled,
+        fmt::format("no step lowers the outer loss any further; {}; the last gradient was {} ({})", where,
+                    name(now_.accepted->certificate.verdict), now_.accepted->certificate.reason));
+  if (!std::isnan(last_value) &&
+      std::abs(last_value - point.outer_value) <= options_.relative_decrease * std::abs(point.outer_value) &&
       options_.relative_decrease > 0)
-    return stop(Status::relative_decrease, fmt::format("the outer loss fell from {:.10g} to {:.10g} only; {}", last_value, point.outer_value, where));
+    return stop(Status::relative_decrease, fmt::format("the outer loss fell from {:.10g} to {:.10g} only; {}",
+                                                       last_value, point.outer_value, where));
   if (now_.iterations >= options_.max_iterations)
-    return stop(Status::iteration_limit, fmt::format("{}, the limit; asked for {:.3g}", where, options_.gradient_tolerance));
+    return stop(Status::iteration_limit,
+                fmt::format("{}, the limit; asked for {:.3g}", where, options_.gradient_tolerance));
   if (!go_on) return stop(Status::interrupted, fmt::format("interrupted: {}", where));
   return true;
 }
@@ -127,8 +152,10 @@ bool OuterRun::stop(Status status, std::string message) {
     if (!options_.checkpoint.empty()) {
       now_.seconds = seconds_before_ + watch_.seconds();
       now_.state = optimizer_.save();
-      if (const std::string problem = write_checkpoint(options_.checkpoint, now_); !problem.empty()) summary_.message += "; " + problem;
-      else summary_.message += fmt::format("; resume from {}", options_.checkpoint);
+      if (const std::string problem = write_checkpoint(options_.checkpoint, now_); !problem.empty())
+        summary_.message += "; " + problem;
+      else
+        summary_.message += fmt::format("; resume from {}", options_.checkpoint);
     }
   }
   return false;

@@ -11,7 +11,8 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 Extremes extreme_eigenvalues(const MatrixXd& symmetric) {
-  const VectorXd values = Eigen::SelfAdjointEigenSolver<MatrixXd>(symmetric, Eigen::EigenvaluesOnly).eigenvalues();
+  const VectorXd values =
+      Eigen::SelfAdjointEigenSolver<MatrixXd>(symmetric, Eigen::EigenvaluesOnly).eigenvalues();
   // Backward stable: a few n·u·‖A‖, and ‖A‖ is the larger end in size.
   const double largest = std::max(std::abs(values[0]), std::abs(values[values.size() - 1]));
   const double slack = 10 * static_cast<double>(values.size()) * 0x1p-53 * largest;
@@ -19,7 +20,8 @@ Extremes extreme_eigenvalues(const MatrixXd& symmetric) {
 }
 
 double spectral_norm_above(const MatrixXd& a) {
-  // The root of AᵀA's (or AAᵀ's) largest eigenvalue: squaring costs digits only at the lower end of the spectrum.
+  // The root of AᵀA's (or AAᵀ's) largest eigenvalue: squaring costs digits only at the lower end of the
+  // spectrum.
   const MatrixXd gram = a.rows() < a.cols() ? MatrixXd(a * a.transpose()) : MatrixXd(a.transpose() * a);
   const double rounding = static_cast<double>(a.rows() + a.cols()) * 0x1p-53 * a.squaredNorm();
   return std::sqrt(extreme_eigenvalues(gram).largest + 2 * rounding) * (1 + 0x1p-50);
@@ -46,6 +48,8 @@ VectorXd log_spaced(Index n, double condition) {
   return VectorXd::LinSpaced(n, -half, half).array().exp();
 }
 
-bool is_symmetric(const MatrixXd& a) { return a.rows() == a.cols() && a == a.transpose(); }
+bool is_symmetric(const MatrixXd& a) {
+  return a.rows() == a.cols() && a == a.transpose();
+}
 
 }  // namespace bilevel::problems

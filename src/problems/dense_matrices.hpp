@@ -8,7 +8,8 @@
 
 namespace bilevel::problems {
 
-/// Ends of a symmetric matrix's spectrum, `least` lowered and `largest` raised by the error of their computation.
+/// Ends of a symmetric matrix's spectrum, `least` lowered and `largest` raised by the error of their
+/// computation.
 struct Extremes {
   double least, largest;
 };

@@ -45,10 +45,12 @@ Quadratic::Quadratic(Mat h, Mat j, Vec b, Mat g, Vec y)
   const Index n = h_.rows();
   if (n == 0 || h_.cols() != n || j_.rows() != n || j_.cols() == 0 || b_.size() != n || g_.rows() != n ||
       g_.cols() != n || y_.size() != n)
-    throw InvalidInput(fmt::format("quadratic: H is {}x{}, J {}x{}, b {}, G {}x{}, y {}: they do not fit together",
-                                   n, h_.cols(), j_.rows(), j_.cols(), b_.size(), g_.rows(), g_.cols(), y_.size()));
+    throw InvalidInput(
+        fmt::format("quadratic: H is {}x{}, J {}x{}, b {}, G {}x{}, y {}: they do not fit together", n,
+                    h_.cols(), j_.rows(), j_.cols(), b_.size(), g_.rows(), g_.cols(), y_.size()));
   if (factor_.info() != Eigen::Success) throw InvalidInput("quadratic: H is not positive definite");
-  if (!is_symmetric(h_) || !is_symmetric(g_)) throw InvalidInput("quadratic: H and G must be symmetric, to the last bit");
+  if (!is_symmetric(h_) || !is_symmetric(g_))
+    throw InvalidInput("quadratic: H and G must be symmetric, to the last bit");
   const Extremes inner = extreme_eigenvalues(h_), outer = extreme_eigenvalues(g_);
   if (!(inner.least > 0)) throw InvalidInput("quadratic: H is singular to working precision");
   if (outer.least < -1e-8 * outer.largest) throw InvalidInput("quadratic: G is not positive semidefinite");
@@ -120,7 +122,8 @@ Rounding Quadratic::rounding(const Vec& phi, const Vec& theta, const Vec& pi) {
   const double n = static_cast<double>(h_.rows()), m = static_cast<double>(j_.cols());
   const Vec abs_phi = phi.cwiseAbs(), abs_pi = pi.cwiseAbs();
   Rounding r;
-  r.residual = gamma(n + m + 4) * (h_.cwiseAbs() * abs_phi + j_.cwiseAbs() * theta.cwiseAbs() + b_.cwiseAbs()).norm();
+  r.residual =
+      gamma(n + m + 4) * (h_.cwiseAbs() * abs_phi + j_.cwiseAbs() * theta.cwiseAbs() + b_.cwiseAbs()).norm();
   r.adjoint = gamma(2 * n + 6) * (g_.cwiseAbs() * (abs_phi + y_.cwiseAbs()) + h_.cwiseAbs() * abs_pi).norm();
   r.gradient = gamma(n + 4) * (j_.cwiseAbs().transpose() * abs_pi).norm();
   return r;

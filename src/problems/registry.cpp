@@ -49,7 +49,8 @@ LinearModelOptions linear_model(const Settings& s, std::string_view family) {
   options.seed = s.seed;
   if (s.penalty == "global") options.penalty = Penalty::global;
   Violations v(family);
-  v.require(s.penalty.empty() || s.penalty == "global" || s.penalty == "per-feature", "penalty", s.penalty, "must be global or per-feature");
+  v.require(s.penalty.empty() || s.penalty == "global" || s.penalty == "per-feature", "penalty", s.penalty,
+            "must be global or per-feature");
   v.throw_if_any();
   return options;
 }
@@ -74,9 +75,13 @@ const std::vector<Family>& families() {
          return std::make_unique<LogCosh>(LogCosh::random(with_shape<LogCoshOptions>(s)));
        }},
       {"ridge", "least squares, one penalty exp(θ_j) a feature (or one for all), closed form",
-       [](const Settings& s) -> std::unique_ptr<ReferenceProblem> { return std::make_unique<Ridge>(Ridge::random(linear_model(s, "ridge"))); }},
+       [](const Settings& s) -> std::unique_ptr<ReferenceProblem> {
+         return std::make_unique<Ridge>(Ridge::random(linear_model(s, "ridge")));
+       }},
       {"logistic", "binary logistic regression, one penalty exp(θ_j) a feature (or one for all)",
-       [](const Settings& s) -> std::unique_ptr<ReferenceProblem> { return std::make_unique<Logistic>(Logistic::random(linear_model(s, "logistic"))); }},
+       [](const Settings& s) -> std::unique_ptr<ReferenceProblem> {
+         return std::make_unique<Logistic>(Logistic::random(linear_model(s, "logistic")));
+       }},
       {"duopoly", "a leader's quantity against a follower's best response (Stackelberg)",
        [](const Settings& s) -> std::unique_ptr<ReferenceProblem> {
          only(s, "duopoly", {});

@@ -10,9 +10,9 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 namespace {
 
@@ -24,7 +24,8 @@ struct Result {
 };
 
 std::string scratch(const std::string& name) {
-  return (std::filesystem::temp_directory_path() / ("bilevel_" + std::to_string(::getpid()) + "_" + name)).string();
+  return (std::filesystem::temp_directory_path() / ("bilevel_" + std::to_string(::getpid()) + "_" + name))
+      .string();
 }
 
 std::string slurp(const std::string& path) {
@@ -35,7 +36,8 @@ std::string slurp(const std::string& path) {
 
 Result run(const std::string& arguments) {
   const std::string out = scratch("out"), err = scratch("err");
-  const int status = std::system((std::string(BILEVEL_PROGRAM) + " " + arguments + " >" + out + " 2>" + err).c_str());
+  const int status =
+      std::system((std::string(BILEVEL_PROGRAM) + " " + arguments + " >" + out + " 2>" + err).c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp(out), slurp(err)};
 }
 
@@ -55,10 +57,12 @@ std::vector<std::string> problem_names() {
 }
 
 void expect_common_fields(const json& j) {
-  for (const char* field : {"status", "message", "theta", "phi_norm", "outer_value", "gradient_norm", "iterations", "cost", "certificate"})
+  for (const char* field : {"status", "message", "theta", "phi_norm", "outer_value", "gradient_norm",
+                            "iterations", "cost", "certificate"})
     EXPECT_TRUE(j.contains(field)) << field;
   EXPECT_TRUE(j["theta"].is_array());
-  for (const char* field : {"kind", "bound", "delta", "delta_prime", "mu", "verdict"}) EXPECT_TRUE(j["certificate"].contains(field)) << field;
+  for (const char* field : {"kind", "bound", "delta", "delta_prime", "mu", "verdict"})
+    EXPECT_TRUE(j["certificate"].contains(field)) << field;
   const std::string kind = j["certificate"]["kind"], verdict = j["certificate"]["verdict"];
   EXPECT_TRUE(kind == "rigorous" || kind == "estimated" || kind == "none") << kind;
   EXPECT_TRUE(verdict == "trusted" || verdict == "doubtful" || verdict == "untrusted") << verdict;
@@ -81,7 +85,8 @@ TEST(Program, HelpVersionAndUsage) {
 
 TEST(Program, ListIsOneLineAProblemAndNothingElse) {
   const auto names = problem_names();
-  const std::vector<std::string> expected{"quadratic", "pitchfork", "log-cosh", "ridge", "logistic", "duopoly"};
+  const std::vector<std::string> expected{"quadratic", "pitchfork", "log-cosh",
+                                          "ridge",     "logistic",  "duopoly"};
   EXPECT_EQ(names, expected);
   EXPECT_EQ(run("doctor --list").out, run("solve --list").out);
   EXPECT_EQ(run("solve --list").code, 0);
@@ -129,13 +134,20 @@ TEST(Program, NumbersHaveFullPrecision) {
 }
 
 TEST(Program, SolversAndOptimisersByName) {
-  for (const char* inner : {"gradient-descent", "heavy-ball", "nesterov", "lbfgs", "newton", "trust-region", "anderson"})
+  for (const char* inner :
+       {"gradient-descent", "heavy-ball", "nesterov", "lbfgs", "newton", "trust-region", "anderson"})
     EXPECT_EQ(run(std::string("solve --problem log-cosh --condition 10 --inner ") + inner).code, 0) << inner;
   for (const char* adjoint : {"direct", "cg", "minres", "gmres", "bicgstab", "neumann"})
-    EXPECT_EQ(run(std::string("solve --problem log-cosh --condition 10 --adjoint ") + adjoint).code, 0) << adjoint;
+    EXPECT_EQ(run(std::string("solve --problem log-cosh --condition 10 --adjoint ") + adjoint).code, 0)
+        << adjoint;
   for (const char* optimizer : {"gradient-descent", "lbfgs"})
-    EXPECT_EQ(run(std::string("solve --problem log-cosh --condition 10 --iterations 2000 --optimizer ") + optimizer).code, 0) << optimizer;
-  EXPECT_EQ(run("solve --problem log-cosh --adjoint zero").code, 1) << "a first-order gradient is not trustworthy";
+    EXPECT_EQ(
+        run(std::string("solve --problem log-cosh --condition 10 --iterations 2000 --optimizer ") + optimizer)
+            .code,
+        0)
+        << optimizer;
+  EXPECT_EQ(run("solve --problem log-cosh --adjoint zero").code, 1)
+      << "a first-order gradient is not trustworthy";
 }
 
 TEST(Program, BadInputSaysWhatToDo) {
@@ -207,9 +219,12 @@ pid_t start(const std::vector<std::string>& arguments) {
   ::_exit(127);
 }
 
-// A slow run (gradient descent inside and outside) is killed at many moments and resumed; the answer has the same bits.
+// A slow run (gradient descent inside and outside) is killed at many moments and resumed; the answer has the
+// same bits.
 TEST(Program, KilledAndInterruptedRunsResumeToTheSameAnswer) {
-  const std::string settings = "--problem log-cosh --size 120 --condition 2000 --inner gradient-descent --adjoint neumann --optimizer gradient-descent --tolerance 1e-5";
+  const std::string settings =
+      "--problem log-cosh --size 120 --condition 2000 --inner gradient-descent --adjoint neumann --optimizer "
+      "gradient-descent --tolerance 1e-5";
   std::vector<std::string> arguments{"solve"};
   {
     std::istringstream words(settings);
@@ -225,7 +240,8 @@ TEST(Program, KilledAndInterruptedRunsResumeToTheSameAnswer) {
       with_checkpoint.insert(with_checkpoint.end(), {"--checkpoint", checkpoint});
       const pid_t child = start(with_checkpoint);
       // Let it get as far as its first checkpoint, then a little further.
-      for (int i = 0; i < 1000 && !std::filesystem::exists(checkpoint); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      for (int i = 0; i < 1000 && !std::filesystem::exists(checkpoint); ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
       std::this_thread::sleep_for(std::chrono::milliseconds(delay));
       ::kill(child, signal);
       int status = 0;

@@ -1,8 +1,8 @@
 #pragma once
 
-// Counts calls of the allocator, whoever makes them: operator new of libstdc++ and Eigen's own allocation both end in
-// malloc. Defines malloc, so include it in exactly one file of a program. Sanitisers bring their own malloc: there
-// BILEVEL_COUNTS_ALLOCATIONS is 0 and nothing is counted.
+// Counts calls of the allocator, whoever makes them: operator new of libstdc++ and Eigen's own allocation
+// both end in malloc. Defines malloc, so include it in exactly one file of a program. Sanitisers bring their
+// own malloc: there BILEVEL_COUNTS_ALLOCATIONS is 0 and nothing is counted.
 
 #include <atomic>
 #include <cstddef>

@@ -11,14 +11,15 @@
 namespace bilevel::conformance {
 
 /// A vector that is nothing like Eigen's: a list of parameter blocks behind an opaque handle,
-/// whose C++ copies share their elements as tensors' do. Whoever asks more of a vector than Space offers does not
-/// compile with it; whoever takes a C++ copy for fresh storage computes nonsense with it.
+/// whose C++ copies share their elements as tensors' do. Whoever asks more of a vector than Space offers does
+/// not compile with it; whoever takes a C++ copy for fresh storage computes nonsense with it.
 class BlockVector {
  public:
   BlockVector() : blocks_(std::make_shared<Blocks>()) {}
   /// Blocks of at most three elements.
   explicit BlockVector(Index size) : BlockVector() {
-    for (Index left = size; left > 0; left -= 3) blocks_->emplace_back(static_cast<std::size_t>(std::min<Index>(left, 3)), 0.0);
+    for (Index left = size; left > 0; left -= 3)
+      blocks_->emplace_back(static_cast<std::size_t>(std::min<Index>(left, 3)), 0.0);
   }
 
  private:
@@ -64,7 +65,9 @@ struct bilevel::Space<bilevel::conformance::BlockVector> {
   }
   static double max_abs(const V& x) {
     double largest = 0;
-    each(x, [&](double e) { largest = std::isnan(e) || std::isnan(largest) ? std::nan("") : std::max(largest, std::abs(e)); });
+    each(x, [&](double e) {
+      largest = std::isnan(e) || std::isnan(largest) ? std::nan("") : std::max(largest, std::abs(e));
+    });
     return largest;
   }
   static void random(std::uint64_t seed, V& x) {
@@ -93,6 +96,7 @@ struct bilevel::Space<bilevel::conformance::BlockVector> {
   template <class F>
   static void both(const V& x, const V& y, F f) {
     for (std::size_t b = 0; b < y.blocks_->size(); ++b)
-      for (std::size_t i = 0; i < (*y.blocks_)[b].size(); ++i) f((*x.blocks_).at(b).at(i), (*y.blocks_)[b][i]);
+      for (std::size_t i = 0; i < (*y.blocks_)[b].size(); ++i)
+        f((*x.blocks_).at(b).at(i), (*y.blocks_)[b][i]);
   }
 };

@@ -7,15 +7,20 @@
 
 namespace bilevel::conformance {
 
-/// A problem on Eigen double vectors, offered on another vector type V: everything crosses through host memory.
-/// Its constants hold, its rounding bounds do not (V may be float), so certificates are estimated ones.
+/// A problem on Eigen double vectors, offered on another vector type V: everything crosses through host
+/// memory. Its constants hold, its rounding bounds do not (V may be float), so certificates are estimated
+/// ones.
 template <Vector V>
 class Translated final : public Problem<V> {
   using E = Eigen::VectorXd;
 
  public:
   Translated(Problem<E>& original, const V& phi_like, const V& theta_like)
-      : original_(original), phi_(original.initial_phi()), theta_(original.initial_theta()), phi_like_(phi_like), theta_like_(theta_like) {}
+      : original_(original),
+        phi_(original.initial_phi()),
+        theta_(original.initial_theta()),
+        phi_like_(phi_like),
+        theta_like_(theta_like) {}
 
   static E host(const V& x) {
     E e(Space<V>::size(x));
@@ -49,7 +54,8 @@ class Translated final : public Problem<V> {
   template <class F>
   double call(Wanted<V> wanted, F f) {
     E phi = phi_, theta = theta_;
-    const double value = f(Wanted<E>{.phi = wanted.phi ? &phi : nullptr, .theta = wanted.theta ? &theta : nullptr});
+    const double value =
+        f(Wanted<E>{.phi = wanted.phi ? &phi : nullptr, .theta = wanted.theta ? &theta : nullptr});
     if (wanted.phi) Space<V>::from_host(phi.data(), *wanted.phi);
     if (wanted.theta) Space<V>::from_host(theta.data(), *wanted.theta);
     return value;

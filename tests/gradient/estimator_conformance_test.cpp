@@ -52,7 +52,9 @@ Vec truth(problems::ReferenceProblem& problem, const Vec& theta, bool& closed) {
   MinimiserOptions tight;
   tight.gradient_tolerance = 1e-13;
   const auto inner = make_inner_solver<Vec>("newton", problem, tight);
-  const auto value = [&](const Vec& at) { return problem.outer(inner->solve(at, 0, problem.initial_phi()).phi, at, {}); };
+  const auto value = [&](const Vec& at) {
+    return problem.outer(inner->solve(at, 0, problem.initial_phi()).phi, at, {});
+  };
   Vec gradient(theta.size());
   const double h = 2e-3;
   for (Index i = 0; i < theta.size(); ++i) {
@@ -66,7 +68,9 @@ Vec truth(problems::ReferenceProblem& problem, const Vec& theta, bool& closed) {
   return gradient;
 }
 
-bool solves(std::string_view method) { return method != "first-order" && method != "one-step"; }
+bool solves(std::string_view method) {
+  return method != "first-order" && method != "one-step";
+}
 
 TEST(EstimatorConformance, EveryEstimatorAgreesWithTheTruthOrSaysThatItDoesNot) {
   for (const Case& c : cases()) {
@@ -80,7 +84,8 @@ TEST(EstimatorConformance, EveryEstimatorAgreesWithTheTruthOrSaysThatItDoesNot) 
     bool closed = false;
     const Vec expected = truth(*problem, theta, closed);
     for (const std::string& method : estimator_names()) {
-      if (method == "implicit-cg-preconditioned") continue;  // no ready-made problem has a preconditioner of its own
+      if (method == "implicit-cg-preconditioned")
+        continue;  // no ready-made problem has a preconditioner of its own
       SCOPED_TRACE(::testing::Message() << c.name << ", seed " << c.settings.seed << ", " << method);
       MinimiserOptions tight;
       tight.gradient_tolerance = 1e-12;
@@ -100,7 +105,8 @@ TEST(EstimatorConformance, EveryEstimatorAgreesWithTheTruthOrSaysThatItDoesNot) 
         EXPECT_EQ(e.status, Status::approximate);
         EXPECT_NE(e.certificate.verdict, Verdict::trusted);
       }
-      EXPECT_TRUE(e.certificate.kind != Kind::rigorous || error <= e.certificate.bound + (closed ? 1e-14 : tolerance))
+      EXPECT_TRUE(e.certificate.kind != Kind::rigorous ||
+                  error <= e.certificate.bound + (closed ? 1e-14 : tolerance))
           << "error " << error << ", bound " << e.certificate.bound;
       EXPECT_GT(e.cost.bytes, 0U);
       EXPECT_GT(e.cost.inner_gradients, 0);
@@ -114,9 +120,11 @@ TEST(EstimatorConformance, CertificatesAreRigorousWhereTheProblemKnowsItsConstan
     SCOPED_TRACE(::testing::Message() << c.name << ", seed " << c.settings.seed);
     const auto problem = problems::make(c.family, c.settings);
     const auto inner = make_inner_solver<Vec>("newton", *problem);
-    const auto e = make_estimator<Vec>("implicit-direct", *problem, *inner)->estimate(problem->initial_theta(), {});
+    const auto e =
+        make_estimator<Vec>("implicit-direct", *problem, *inner)->estimate(problem->initial_theta(), {});
     EXPECT_EQ(e.certificate.kind, Kind::rigorous) << e.certificate.reason;
-    EXPECT_EQ(e.certificate.verdict, Verdict::trusted) << e.certificate.reason << " bound " << e.certificate.bound << " " << e.message;
+    EXPECT_EQ(e.certificate.verdict, Verdict::trusted)
+        << e.certificate.reason << " bound " << e.certificate.bound << " " << e.message;
   }
 }
 
@@ -145,7 +153,8 @@ TYPED_TEST(OtherVectors, EveryInnerSolverAndEstimatorGivesTheSameGradient) {
     }
     Translated<V> problem(*original, phi_like, theta_like);
     const auto agree = [&](const Estimate<V>& e, double tolerance) {
-      EXPECT_LE((Translated<V>::host(e.gradient) - expected).norm(), tolerance * expected.norm()) << e.message;
+      EXPECT_LE((Translated<V>::host(e.gradient) - expected).norm(), tolerance * expected.norm())
+          << e.message;
     };
     MinimiserOptions options;
     options.gradient_tolerance = single ? 2e-5 : 1e-10;
@@ -153,8 +162,10 @@ TYPED_TEST(OtherVectors, EveryInnerSolverAndEstimatorGivesTheSameGradient) {
     for (const std::string_view solver : inner_solver_names()) {
       SCOPED_TRACE(::testing::Message() << family << ", inner " << solver);
       const auto inner = make_inner_solver<V>(solver, problem, options);
-      const auto e = make_estimator<V>("implicit-direct", problem, *inner)->estimate(problem.initial_theta(), {});
-      // From φ = 1 a first step of exactly one half lands on the pitchfork's saddle: that must be noticed, not hidden.
+      const auto e =
+          make_estimator<V>("implicit-direct", problem, *inner)->estimate(problem.initial_theta(), {});
+      // From φ = 1 a first step of exactly one half lands on the pitchfork's saddle: that must be noticed,
+      // not hidden.
       if (family == "pitchfork" && e.adjoint_status == Status::negative_curvature) {
         EXPECT_EQ(e.certificate.verdict, Verdict::untrusted);
         continue;
@@ -163,9 +174,11 @@ TYPED_TEST(OtherVectors, EveryInnerSolverAndEstimatorGivesTheSameGradient) {
     }
     const auto inner = make_inner_solver<V>("newton", problem, options);
     for (const std::string& method : estimator_names()) {
-      if (!solves(method) || method == "implicit-cg-preconditioned" || method == "implicit-cg-jacobi") continue;
+      if (!solves(method) || method == "implicit-cg-preconditioned" || method == "implicit-cg-jacobi")
+        continue;
       SCOPED_TRACE(::testing::Message() << family << ", " << method);
-      agree(make_estimator<V>(method, problem, *inner, {.relative_tolerance = single ? 1e-5 : 1e-10})->estimate(problem.initial_theta(), {}),
+      agree(make_estimator<V>(method, problem, *inner, {.relative_tolerance = single ? 1e-5 : 1e-10})
+                ->estimate(problem.initial_theta(), {}),
             single ? 1e-3 : 1e-7);
     }
   }

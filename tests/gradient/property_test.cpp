@@ -5,8 +5,8 @@
 #include <cmath>
 #include <random>
 
-#include <Eigen/LU>
 #include <gtest/gtest.h>
+#include <Eigen/LU>
 
 #include <bilevel/gradient/certificate.hpp>
 #include <bilevel/problems/log_cosh.hpp>
@@ -23,12 +23,20 @@ struct Truth {
   LongVec phi, pi, gradient;
 };
 
-LongVec sech2(const LongVec& x) { return x.unaryExpr([](Long e) { const Long c = std::cosh(e); return 1 / (c * c); }); }
-LongVec tanh(const LongVec& x) { return x.unaryExpr([](Long e) { return std::tanh(e); }); }
+LongVec sech2(const LongVec& x) {
+  return x.unaryExpr([](Long e) {
+    const Long c = std::cosh(e);
+    return 1 / (c * c);
+  });
+}
+LongVec tanh(const LongVec& x) {
+  return x.unaryExpr([](Long e) { return std::tanh(e); });
+}
 
 /// Newton in extended precision until the step no longer changes anything.
 Truth solve_exactly(const problems::LogCosh& p, const Vec& theta) {
-  const LongMat h = p.hessian().cast<Long>(), j = p.coupling().cast<Long>(), k = p.outer_coupling().cast<Long>();
+  const LongMat h = p.hessian().cast<Long>(), j = p.coupling().cast<Long>(),
+                k = p.outer_coupling().cast<Long>();
   const LongVec y = p.target().cast<Long>(), t = theta.cast<Long>();
   const Long epsilon = p.epsilon();
   const LongVec shift = j * t;
@@ -43,7 +51,8 @@ Truth solve_exactly(const problems::LogCosh& p, const Vec& theta) {
   for (int i = 0; i < 200; ++i) {
     const LongVec r = residual(truth.phi), step = hessian(truth.phi).partialPivLu().solve(r);
     Long length = 1;
-    while (length > 1e-6L && residual(truth.phi - length * step).norm() > r.norm() * (1 - length / 4)) length /= 2;
+    while (length > 1e-6L && residual(truth.phi - length * step).norm() > r.norm() * (1 - length / 4))
+      length /= 2;
     truth.phi -= length * step;
     if (step.norm() <= 1e-19L * (1 + truth.phi.norm())) break;
   }
@@ -61,10 +70,10 @@ struct Ratios {
     std::sort(sorted.begin(), sorted.end());
     auto theirs = theorem;
     std::sort(theirs.begin(), theirs.end());
-    std::printf("a-posteriori bound / true error over %zu draws: median %.3g, least %.3g, worst %.3g\n", sorted.size(),
-                sorted[sorted.size() / 2], sorted.front(), sorted.back());
-    std::printf("theorem's bound / true error over %zu draws:      median %.3g, least %.3g, worst %.3g\n", theirs.size(),
-                theirs[theirs.size() / 2], theirs.front(), theirs.back());
+    std::printf("a-posteriori bound / true error over %zu draws: median %.3g, least %.3g, worst %.3g\n",
+                sorted.size(), sorted[sorted.size() / 2], sorted.front(), sorted.back());
+    std::printf("theorem's bound / true error over %zu draws:      median %.3g, least %.3g, worst %.3g\n",
+                theirs.size(), theirs[theirs.size() / 2], theirs.front(), theirs.back());
   }
 };
 
@@ -88,11 +97,14 @@ TEST(Certificate, RigorousBoundHoldsOverRandomLogCoshProblems) {
     const Truth truth = solve_exactly(problem, theta);
 
     // Errors of any size from none to large, in either phase or both.
-    const auto size = [&] { return uniform(engine) < 0.15 ? 0.0 : std::pow(10.0, -15 + 15 * uniform(engine)); };
+    const auto size = [&] {
+      return uniform(engine) < 0.15 ? 0.0 : std::pow(10.0, -15 + 15 * uniform(engine));
+    };
     const Vec phi = truth.phi.cast<double>() + size() * gaussian(options.phi);
     std::unique_ptr<Curvature<Vec>> curvature;
     problem.linearise(phi, theta, 0, curvature);
-    Vec g(options.phi), outer_theta(options.theta), residual(options.phi), product(options.phi), cross(options.theta);
+    Vec g(options.phi), outer_theta(options.theta), residual(options.phi), product(options.phi),
+        cross(options.theta);
     problem.outer(phi, theta, {.phi = &g, .theta = &outer_theta});
     problem.residual(phi, theta, residual);
     Eigen::MatrixXd h;
@@ -103,8 +115,14 @@ TEST(Certificate, RigorousBoundHoldsOverRandomLogCoshProblems) {
     const Vec gradient = outer_theta - cross;
 
     const Certificate c = certify<Vec>(problem, curvature.get(),
-                                       {.theta = theta, .phi = phi, .pi = pi, .inner_residual = residual,
-                                        .adjoint_residual = (g - product).norm(), .outer_phi = g, .outer_theta = outer_theta, .gradient = gradient},
+                                       {.theta = theta,
+                                        .phi = phi,
+                                        .pi = pi,
+                                        .inner_residual = residual,
+                                        .adjoint_residual = (g - product).norm(),
+                                        .outer_phi = g,
+                                        .outer_theta = outer_theta,
+                                        .gradient = gradient},
                                        {});
     ASSERT_EQ(c.kind, Kind::rigorous) << c.reason;
     const double error = static_cast<double>((truth.gradient - gradient.cast<Long>()).norm());

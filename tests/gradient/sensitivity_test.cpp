@@ -25,7 +25,8 @@ TEST(Sensitivity, AllThreeFormsEqualTheClosedFormOfTheQuadratic) {
     for (const char* name : {"direct", "cg", "minres", "gmres", "bicgstab"}) {
       const auto solver = make_adjoint_solver<Vec>(name, {.relative_tolerance = 1e-13});
       ASSERT_TRUE(succeeded(sensitivity.pullback(w, *solver, back).status)) << name;
-      EXPECT_LE((back - truth.transpose() * w).norm(), 1e-10 * truth.norm() * w.norm()) << name << ", seed " << seed;
+      EXPECT_LE((back - truth.transpose() * w).norm(), 1e-10 * truth.norm() * w.norm())
+          << name << ", seed " << seed;
       const auto forward = sensitivity.pushforward(u, *solver);
       EXPECT_LE((forward.x - truth * u).norm(), 1e-10 * truth.norm() * u.norm()) << name << ", seed " << seed;
     }
@@ -47,7 +48,9 @@ TEST(Sensitivity, IsEmptyWhereTheJacobianIsSingular) {
 Vec settle(conformance::RecurrentNet& net, const Vec& theta) {
   MinimiserOptions options;
   options.gradient_tolerance = 1e-14;
-  return make_inner_solver<Vec>("anderson", static_cast<Equilibrium<Vec>&>(net), options)->solve(theta, 0, net.initial_phi()).phi;
+  return make_inner_solver<Vec>("anderson", static_cast<Equilibrium<Vec>&>(net), options)
+      ->solve(theta, 0, net.initial_phi())
+      .phi;
 }
 
 // Biases and input of a net with a non-symmetric Jacobian, against differences of the whole solve.
@@ -69,9 +72,11 @@ TEST(ImplicitLayer, GradientsByParametersAndInputsEqualDifferencesOfTheWholeSolv
     MinimiserOptions options;
     options.gradient_tolerance = 1e-13;
     const auto inner = make_inner_solver<Vec>("anderson", static_cast<Equilibrium<Vec>&>(net), options);
-    for (const char* method : {"exact", "implicit-direct", "implicit-gmres", "implicit-bicgstab", "implicit-neumann"}) {
+    for (const char* method :
+         {"exact", "implicit-direct", "implicit-gmres", "implicit-bicgstab", "implicit-neumann"}) {
       SCOPED_TRACE(::testing::Message() << method << ", seed " << seed);
-      const auto e = make_estimator<Vec>(method, net, *inner, {.relative_tolerance = 1e-12})->estimate(theta, {});
+      const auto e =
+          make_estimator<Vec>(method, net, *inner, {.relative_tolerance = 1e-12})->estimate(theta, {});
       EXPECT_EQ(e.status, Status::converged) << e.message;
       EXPECT_LE((e.gradient - truth).norm(), 1e-9 * truth.norm()) << e.message;
       EXPECT_EQ(e.certificate.kind, Kind::estimated) << e.certificate.reason;

@@ -35,13 +35,17 @@ std::vector<std::string> methods() {
   return names;
 }
 
-Vec scalar(double x) { return Vec::Constant(1, x); }
+Vec scalar(double x) {
+  return Vec::Constant(1, x);
+}
 
 // L_in = φ⁴ − θφ² at θ = 1, φ̂ = 0.2: H = 12·0.04 − 2 = −1.52.
 TEST(Trust, IndefiniteHessianIsReportedByEveryEstimatorInItsOwnWay) {
   problems::Pitchfork problem;
   Fixed inner(scalar(0.2));
-  const auto run = [&](const char* method) { return make_estimator<Vec>(method, problem, inner)->estimate(scalar(1), {}); };
+  const auto run = [&](const char* method) {
+    return make_estimator<Vec>(method, problem, inner)->estimate(scalar(1), {});
+  };
   for (const std::string& method : methods()) {
     SCOPED_TRACE(method);
     const auto e = run(method.c_str());
@@ -77,7 +81,8 @@ TEST(Trust, UnconvergedPhaseIsAtBestDoubtful) {
   MinimiserOptions few;
   few.max_iterations = 3;
   const auto inner = make_inner_solver<Vec>("gradient-descent", problem, few);
-  const auto e = make_estimator<Vec>("implicit-direct", problem, *inner)->estimate(problem.initial_theta(), {});
+  const auto e =
+      make_estimator<Vec>("implicit-direct", problem, *inner)->estimate(problem.initial_theta(), {});
   EXPECT_EQ(e.inner_status, Status::iteration_limit);
   EXPECT_EQ(e.status, Status::iteration_limit);
   EXPECT_NE(e.certificate.verdict, Verdict::trusted);
@@ -85,7 +90,8 @@ TEST(Trust, UnconvergedPhaseIsAtBestDoubtful) {
   const auto tight = make_inner_solver<Vec>("newton", problem);
   AdjointOptions short_adjoint;
   short_adjoint.max_iterations = 2;
-  const auto f = make_estimator<Vec>("implicit-cg", problem, *tight, short_adjoint)->estimate(problem.initial_theta(), {});
+  const auto f = make_estimator<Vec>("implicit-cg", problem, *tight, short_adjoint)
+                     ->estimate(problem.initial_theta(), {});
   EXPECT_EQ(f.adjoint_status, Status::iteration_limit);
   EXPECT_NE(f.certificate.verdict, Verdict::trusted);
   EXPECT_LE((f.gradient - *problem.outer_gradient(problem.initial_theta())).norm(), f.certificate.bound);
@@ -112,9 +118,14 @@ struct Silent final : Problem<Vec> {
   explicit Silent(Problem<Vec>& p) : problem(p) {}
   Vec initial_phi() const override { return problem.initial_phi(); }
   Vec initial_theta() const override { return problem.initial_theta(); }
-  double inner(const Vec& phi, const Vec& theta, Wanted<Vec> w) override { return problem.inner(phi, theta, w); }
-  double outer(const Vec& phi, const Vec& theta, Wanted<Vec> w) override { return problem.outer(phi, theta, w); }
-  void linearise(const Vec& phi, const Vec& theta, double beta, std::unique_ptr<Curvature<Vec>>& reuse) override {
+  double inner(const Vec& phi, const Vec& theta, Wanted<Vec> w) override {
+    return problem.inner(phi, theta, w);
+  }
+  double outer(const Vec& phi, const Vec& theta, Wanted<Vec> w) override {
+    return problem.outer(phi, theta, w);
+  }
+  void linearise(const Vec& phi, const Vec& theta, double beta,
+                 std::unique_ptr<Curvature<Vec>>& reuse) override {
     problem.linearise(phi, theta, beta, reuse);
   }
   Problem<Vec>& problem;
@@ -125,7 +136,8 @@ TEST(Trust, WithoutConstantsTheBoundIsEstimatedAndRarelyTooSmall) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     for (const Index size : {Index{12}, Index{260}}) {  // dense eigenvalues, then Lanczos
       if (size > 200 && seed > 4) continue;
-      auto known = problems::LogCosh::random({.phi = size, .theta = 4, .condition = 50, .epsilon = 1, .seed = seed});
+      auto known =
+          problems::LogCosh::random({.phi = size, .theta = 4, .condition = 50, .epsilon = 1, .seed = seed});
       Silent problem(known);
       const Vec theta = problem.initial_theta();
       const auto tight = make_inner_solver<Vec>("newton", known);
@@ -133,7 +145,8 @@ TEST(Trust, WithoutConstantsTheBoundIsEstimatedAndRarelyTooSmall) {
       MinimiserOptions loose;
       loose.gradient_tolerance = 1e-4;
       const auto inner = make_inner_solver<Vec>("gradient-descent-backtracking", problem, loose);
-      const auto e = make_estimator<Vec>("implicit-cg", problem, *inner, {.relative_tolerance = 1e-4})->estimate(theta, {});
+      const auto e = make_estimator<Vec>("implicit-cg", problem, *inner, {.relative_tolerance = 1e-4})
+                         ->estimate(theta, {});
       EXPECT_EQ(e.certificate.kind, Kind::estimated) << "seed " << seed << ": " << e.certificate.reason;
       ++draws;
       below += (e.gradient - truth).norm() > e.certificate.bound;
@@ -160,9 +173,15 @@ TEST(Trust, LanczosFindsNegativeCurvatureThatConjugateGradientsMiss) {
     if (w.theta) w.theta->setZero();
     return phi[1];
   };
-  f.hessian_times = [diagonal](const Vec&, const Vec&, double, const Vec& v, Vec& out) { out = diagonal.cwiseProduct(v); };
-  f.cross_times = [](const Vec&, const Vec&, double, const Vec& v, Vec& out) { out = Vec::Constant(1, -v[1]); };
-  f.cross_apply = [](const Vec&, const Vec&, double, const Vec& u, Vec& out) { out = -u[0] * Vec::Unit(out.size(), 1); };
+  f.hessian_times = [diagonal](const Vec&, const Vec&, double, const Vec& v, Vec& out) {
+    out = diagonal.cwiseProduct(v);
+  };
+  f.cross_times = [](const Vec&, const Vec&, double, const Vec& v, Vec& out) {
+    out = Vec::Constant(1, -v[1]);
+  };
+  f.cross_apply = [](const Vec&, const Vec&, double, const Vec& u, Vec& out) {
+    out = -u[0] * Vec::Unit(out.size(), 1);
+  };
   auto problem = make_problem(f);
   Vec settled = Vec::Zero(n);
   settled[1] = 1 / diagonal[1];
@@ -219,10 +238,17 @@ TEST(Trust, BadInputIsNamed) {
     }
     return "nothing thrown";
   };
-  EXPECT_NE(message([&] { estimator->estimate(Vec::Zero(3), {}); }).find("theta has 3 elements, the problem wants 5"), std::string::npos);
-  EXPECT_NE(message([&] { estimator->estimate(Vec::Constant(5, std::nan("")), {}); }).find("theta holds NaN"), std::string::npos);
-  EXPECT_NE(message([&] { make_estimator<Vec>("implicit-magic", problem, *inner); }).find("implicit-cg"), std::string::npos);
-  EXPECT_NE(message([&] { make_estimator<Vec>("implicit-cg", problem, *inner, {.relative_tolerance = -1}); }).find("relative_tolerance = -1"),
+  EXPECT_NE(message([&] {
+              estimator->estimate(Vec::Zero(3), {});
+            }).find("theta has 3 elements, the problem wants 5"),
+            std::string::npos);
+  EXPECT_NE(message([&] { estimator->estimate(Vec::Constant(5, std::nan("")), {}); }).find("theta holds NaN"),
+            std::string::npos);
+  EXPECT_NE(message([&] { make_estimator<Vec>("implicit-magic", problem, *inner); }).find("implicit-cg"),
+            std::string::npos);
+  EXPECT_NE(message([&] {
+              make_estimator<Vec>("implicit-cg", problem, *inner, {.relative_tolerance = -1});
+            }).find("relative_tolerance = -1"),
             std::string::npos);
   ImplicitOptions bad;
   bad.certificate.secant_safety = 0;

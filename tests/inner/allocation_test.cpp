@@ -3,8 +3,8 @@
 
 #include <bilevel/inner/make_inner_solver.hpp>
 
-#include "inner/test_problems.hpp"
 #include <conformance/allocation_counter.hpp>
+#include "inner/test_problems.hpp"
 
 #if BILEVEL_COUNTS_ALLOCATIONS
 

@@ -103,7 +103,8 @@ TEST(EveryVector, FloatReachesItsOwnAccuracy) {
 }
 
 TEST(EveryVector, AVectorOutsideOfEigenReachesTheClosedForm) {
-  expect_bowl_solved<conformance::BlockVector>(conformance::BlockVector(10), conformance::BlockVector(1), 1e-10, 1e-9);
+  expect_bowl_solved<conformance::BlockVector>(conformance::BlockVector(10), conformance::BlockVector(1),
+                                               1e-10, 1e-9);
 }
 
 }  // namespace

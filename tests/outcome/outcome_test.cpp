@@ -34,7 +34,8 @@ TEST(Violations, AllAreReportedAtOnceWithTheirValues) {
     v.throw_if_any();
     FAIL();
   } catch (const InvalidInput& e) {
-    for (const char* text : {"owner.b = -1", "owner.c = -2", "owner.d = 3 must be at least 4", "owner.e = nan"})
+    for (const char* text :
+         {"owner.b = -1", "owner.c = -2", "owner.d = 3 must be at least 4", "owner.e = nan"})
       EXPECT_NE(std::string(e.what()).find(text), std::string::npos) << e.what();
   }
 }
@@ -55,7 +56,8 @@ std::string slurp(const std::string& path) {
 }
 
 TEST(AtomicFile, ReplacesAsAWholeAndLeavesNothingBehind) {
-  const auto folder = std::filesystem::temp_directory_path() / ("bilevel_atomic_" + std::to_string(::getpid()));
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("bilevel_atomic_" + std::to_string(::getpid()));
   std::filesystem::create_directory(folder);
   const std::string path = (folder / "file").string();
   EXPECT_EQ(replace_file(path, "one"), "");

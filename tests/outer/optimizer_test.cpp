@@ -12,7 +12,8 @@ using Vec = Eigen::VectorXd;
 using Function = std::function<double(const Vec&, Vec&)>;
 
 /// Runs until the projected gradient is small; the last accepted point.
-Vec minimise(Optimizer& optimizer, const Function& f, Vec theta, const Box& box, double tolerance, int limit, int* used = nullptr) {
+Vec minimise(Optimizer& optimizer, const Function& f, Vec theta, const Box& box, double tolerance, int limit,
+             int* used = nullptr) {
   optimizer.begin(box);
   box.project(theta);
   Vec accepted = theta, gradient(theta.size());

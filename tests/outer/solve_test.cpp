@@ -4,8 +4,8 @@
 #include <sstream>
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <bilevel/bilevel.hpp>
 #include <bilevel/problems/quadratic.hpp>
@@ -17,13 +17,15 @@ using Vec = Eigen::VectorXd;
 
 /// A problem with its solvers, made anew for every run as a new process would.
 struct Session {
-  explicit Session(std::string family, problems::Settings settings = {}, std::string optimizer_name = "lbfgs", std::string method = "implicit-cg",
-               std::string inner_name = "newton")
+  explicit Session(std::string family, problems::Settings settings = {}, std::string optimizer_name = "lbfgs",
+                   std::string method = "implicit-cg", std::string inner_name = "newton")
       : problem(problems::make(family, settings)),
         inner(make_inner_solver<Vec>(inner_name, *problem)),
         estimator(make_estimator<Vec>(method, *problem, *inner)),
         optimizer(make_optimizer(optimizer_name)) {}
-  Summary solve(const SolveOptions& options) { return bilevel::solve<Vec>(*estimator, *optimizer, problem->initial_theta(), options); }
+  Summary solve(const SolveOptions& options) {
+    return bilevel::solve<Vec>(*estimator, *optimizer, problem->initial_theta(), options);
+  }
 
   std::unique_ptr<problems::ReferenceProblem> problem;
   std::unique_ptr<InnerSolver<Vec>> inner;
@@ -76,7 +78,8 @@ TEST(Solve, ToleranceTightensAsTheGradientShrinks) {
   options.gradient_tolerance = 1e-7;
   const Summary s = run.solve(options);
   ASSERT_EQ(s.status, Status::converged) << s.message;
-  for (std::size_t i = 1; i < s.history.size(); ++i) EXPECT_LE(s.history[i].inner_tolerance, s.history[i - 1].inner_tolerance);
+  for (std::size_t i = 1; i < s.history.size(); ++i)
+    EXPECT_LE(s.history[i].inner_tolerance, s.history[i - 1].inner_tolerance);
   EXPECT_LT(s.used_inner_tolerance, 1e-3 * s.history.front().inner_tolerance);
 
   Session fixed("log-cosh", seeded(2));
@@ -206,7 +209,8 @@ TEST(Checkpoint, ResumedRunsEndWithTheSameBits) {
         EXPECT_EQ(s.iterations, expected.iterations);
         EXPECT_EQ(s.cost.inner_gradients, expected.cost.inner_gradients);
         ASSERT_EQ(s.history.size(), expected.history.size());
-        for (std::size_t i = 0; i < s.history.size(); ++i) EXPECT_EQ(s.history[i].outer_value, expected.history[i].outer_value);
+        for (std::size_t i = 0; i < s.history.size(); ++i)
+          EXPECT_EQ(s.history[i].outer_value, expected.history[i].outer_value);
         std::filesystem::remove(first.checkpoint);
       }
     }
@@ -228,7 +232,8 @@ struct CheckpointFile : ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove(path); }
   /// What resuming from a file with these contents says; empty if it was accepted.
-  std::string refusal(const std::string& contents, std::string identity = "mine", std::string optimizer = "lbfgs") {
+  std::string refusal(const std::string& contents, std::string identity = "mine",
+                      std::string optimizer = "lbfgs") {
     std::ofstream(path) << contents;
     SolveOptions o = options;
     o.resume = true;
@@ -245,7 +250,9 @@ struct CheckpointFile : ::testing::Test {
   SolveOptions options;
 };
 
-TEST_F(CheckpointFile, IsReadBack) { EXPECT_EQ(refusal(text), ""); }
+TEST_F(CheckpointFile, IsReadBack) {
+  EXPECT_EQ(refusal(text), "");
+}
 
 TEST_F(CheckpointFile, TruncatedAnywhereIsRefusedByName) {
   for (std::size_t length = 0; length + 2 < text.size(); length += 1 + text.size() / 60) {
@@ -273,7 +280,10 @@ TEST_F(CheckpointFile, ChangedDigitIsNoticed) {
 TEST_F(CheckpointFile, ForeignFilesAreRefused) {
   EXPECT_NE(refusal("{}").find("not a bilevel checkpoint"), std::string::npos);
   EXPECT_NE(refusal("[1,2]").find("not a bilevel checkpoint"), std::string::npos);
-  EXPECT_NE(refusal("\x7f""ELF\x01\x02").find("not a checkpoint at all"), std::string::npos);
+  EXPECT_NE(refusal("\x7f"
+                    "ELF\x01\x02")
+                .find("not a checkpoint at all"),
+            std::string::npos);
   EXPECT_NE(refusal(text, "yours").find("another run"), std::string::npos);
   EXPECT_NE(refusal(text, "mine", "adam").find("another run"), std::string::npos);
   std::string newer = text;

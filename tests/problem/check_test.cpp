@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 
 #include <bilevel/problem/differenced.hpp>
-#include <problem/planted.hpp>
 #include <conformance/block_vector.hpp>
 #include <conformance/translated.hpp>
+#include <problem/planted.hpp>
 
 namespace {
 

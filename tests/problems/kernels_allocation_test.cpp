@@ -21,7 +21,7 @@ long allocations_of(const std::function<void()>& work) {
 }
 
 void expect_no_allocation(GeneralisedLinearModel& problem) {
-if (!BILEVEL_COUNTS_ALLOCATIONS) GTEST_SKIP() << "the sanitiser owns the allocator";
+  if (!BILEVEL_COUNTS_ALLOCATIONS) GTEST_SKIP() << "the sanitiser owns the allocator";
   ASSERT_GT(allocations_of([] { Vec::Zero(100).eval(); }), 0) << "the counter counts";
   const Vec phi = Vec::Constant(problem.initial_phi().size(), 0.1), theta = problem.initial_theta();
   Vec dphi = phi, dtheta = theta, out = phi;

@@ -68,7 +68,8 @@ TYPED_TEST(SpaceOf, DoesWhatItsDocumentationSays) {
 
 TYPED_TEST(SpaceOf, NotANumberIsSeenAndCanBeCleared) {
   using V = TypeParam;
-  for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()}) {
+  for (const double bad :
+       {std::nan(""), std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()}) {
     V x = make<V>({1, bad, 2});
     EXPECT_FALSE(all_finite(x));
     Space<V>::scale(0, x);

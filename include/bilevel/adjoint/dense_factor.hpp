@@ -10,9 +10,9 @@
 
 namespace bilevel {
 
-/// A square matrix, factored in the way that suits it: Cholesky after scaling to a unit diagonal, LU with partial pivoting where that
-/// fails or A is not symmetric, and a complete orthogonal decomposition where A is singular to working
-/// precision (reciprocal condition number below n·u).
+/// A square matrix, factored in the way that suits it: Cholesky after scaling to a unit diagonal, LU with
+/// partial pivoting where that fails or A is not symmetric, and a complete orthogonal decomposition where A
+/// is singular to working precision (reciprocal condition number below n·u).
 class DenseFactor {
  public:
   /// `roundoff` is the u of the arithmetic that the matrix came from. A matrix that claims to be symmetric
@@ -28,7 +28,9 @@ class DenseFactor {
   bool has_eigenvalues() const { return smallest_ == smallest_; }
   double smallest_eigenvalue() const { return smallest_; }
   double largest_eigenvalue() const { return largest_; }
-  double reciprocal_condition() const { return reciprocal_condition_; }  ///< in the 1-norm, estimated; of the scaled matrix with Cholesky
+  double reciprocal_condition() const {
+    return reciprocal_condition_;
+  }  ///< in the 1-norm, estimated; of the scaled matrix with Cholesky
   /// What is unusual about the matrix, with the numbers; empty where nothing is.
   const std::string& finding() const { return finding_; }
   long factorizations() const { return factorizations_; }

@@ -21,8 +21,8 @@ struct Certificate {
   Kind kind = Kind::none;
   Verdict verdict = Verdict::untrusted;
   double bound = std::numeric_limits<double>::infinity();  ///< ‖∇ − ∇̂‖ ≤ bound
-  double theorem_bound = unknown;     ///< the paper's C(δ + δ′), where its constants exist and δ < μ/2ρ
-  double inner_residual = unknown;    ///< ‖∂φ L_in(φ̂)‖ with its rounding error
+  double theorem_bound = unknown;   ///< the paper's C(δ + δ′), where its constants exist and δ < μ/2ρ
+  double inner_residual = unknown;  ///< ‖∂φ L_in(φ̂)‖ with its rounding error
   double adjoint_residual = unknown;  ///< ‖ĝ − π̂Ĥ‖ with its rounding error
   double delta = unknown;             ///< ‖φ̂ − φ*‖ ≤ δ
   double delta_prime = unknown;       ///< ‖π̂ − ĝĤ⁻¹‖ ≤ δ′
@@ -56,12 +56,12 @@ struct Phases {
   const V& theta;
   const V& phi;
   const V& pi;
-  const V& inner_residual;        ///< ∂φ L_in(φ̂)
-  double adjoint_residual;        ///< ‖ĝ − π̂Ĥ‖
-  const V& outer_phi;             ///< ĝ
-  const V& outer_theta;           ///< ∂θ L_out(φ̂)
+  const V& inner_residual;  ///< ∂φ L_in(φ̂)
+  double adjoint_residual;  ///< ‖ĝ − π̂Ĥ‖
+  const V& outer_phi;       ///< ĝ
+  const V& outer_theta;     ///< ∂θ L_out(φ̂)
   const V& gradient;
-  double smallest_ritz = unknown; ///< what phase 2 saw of the spectrum on its way
+  double smallest_ritz = unknown;  ///< what phase 2 saw of the spectrum on its way
   double largest_ritz = unknown;
   /// A bound below this is as good as any; above it, a rigorous one is sharpened at the cost of a spectrum.
   double good_enough = 0;

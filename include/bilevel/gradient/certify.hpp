@@ -19,7 +19,8 @@ namespace detail {
 template <Vector V>
 class Certifier {
  public:
-  Certifier(Equilibrium<V>& problem, Curvature<V>* curvature, const Phases<V>& phases, const CertificateOptions& options)
+  Certifier(Equilibrium<V>& problem, Curvature<V>* curvature, const Phases<V>& phases,
+            const CertificateOptions& options)
       : problem_(problem), curvature_(curvature), phases_(phases), options_(options) {}
 
   Certificate run();
@@ -64,7 +65,8 @@ Certificate Certifier<V>::run() {
   outer_norm_ = norm(phases_.outer_phi);
   result_.inner_residual = norm(phases_.inner_residual);
   result_.adjoint_residual = phases_.adjoint_residual;
-  if (!std::isfinite(result_.inner_residual + result_.adjoint_residual + pi_norm_ + outer_norm_ + norm(phases_.gradient))) {
+  if (!std::isfinite(result_.inner_residual + result_.adjoint_residual + pi_norm_ + outer_norm_ +
+                     norm(phases_.gradient))) {
     result_.reason = "a residual or the gradient is not finite";
     return result_;
   }
@@ -80,7 +82,8 @@ Certificate Certifier<V>::run() {
 /// bound that would not do, the eigenvalues at φ̂ are worth their price.
 template <Vector V>
 void Certifier<V>::sharpen() {
-  if (!curvature_ || Space<V>::size(phases_.phi) > options_.dense_limit || !problem_.capabilities().symmetric) return;
+  if (!curvature_ || Space<V>::size(phases_.phi) > options_.dense_limit || !problem_.capabilities().symmetric)
+    return;
   const double global_mu = result_.mu;
   const std::string global_source = result_.mu_source;
   const Spectrum spectrum = spectrum_here();
@@ -101,7 +104,8 @@ template <Vector V>
 void Certifier<V>::measure_residuals() {
   rounding_ = problem_.rounding(phases_.phi, phases_.theta, phases_.pi);
   if (std::isnan(rounding_.residual + rounding_.adjoint + rounding_.gradient)) {
-    // Nothing is known about the oracles' summation; a few roundings of the quantities' own size is the least.
+    // Nothing is known about the oracles' summation; a few roundings of the quantities' own size is the
+    // least.
     doubt("rounding errors");
     const double scale = 8 * unit_roundoff<V>();
     const double smoothness = std::isfinite(constants_.smoothness) ? constants_.smoothness : 1;
@@ -122,7 +126,8 @@ template <Vector V>
 bool Certifier<V>::bound_globally() {
   result_.mu = constants_.mu;
   result_.mu_source = "the problem's constants";
-  const Constants ball = problem_.constants(phases_.theta, phases_.phi, result_.inner_residual / constants_.mu);
+  const Constants ball =
+      problem_.constants(phases_.theta, phases_.phi, result_.inner_residual / constants_.mu);
   if (ball.mu > result_.mu) result_.mu = ball.mu;
   result_.delta = result_.inner_residual / result_.mu;
   prefer(constants_.smoothness, ball.smoothness);
@@ -150,16 +155,22 @@ bool Certifier<V>::bound_locally() {
   result_.mu = spectrum.smallest;
   result_.smoothness = spectrum.largest;
   if (spectrum.smallest <= 0)
-    return refuse(symmetric ? fmt::format("the Hessian at the settled state is not positive definite: smallest eigenvalue {:.4g}", spectrum.smallest)
-                            : "the Jacobian at the settled state is singular to working precision");
+    return refuse(
+        symmetric
+            ? fmt::format(
+                  "the Hessian at the settled state is not positive definite: smallest eigenvalue {:.4g}",
+                  spectrum.smallest)
+            : "the Jacobian at the settled state is singular to working precision");
 
   const double eta = result_.inner_residual / spectrum.smallest;
   constants_ = problem_.constants(phases_.theta, phases_.phi, 2 * eta);  // δ ≤ 2η whenever h ≤ ½
   estimate_missing_constants(2 * eta);
   const double h = constants_.hessian_lipschitz * eta / spectrum.smallest;
   if (!(h <= 0.5))
-    return refuse(fmt::format("the state is too far from a stationary point to say which one it approaches: "
-                              "h = ρ‖r‖/μ² = {:.3g} exceeds 1/2 (‖r‖ = {:.3g}, μ = {:.3g})", h, result_.inner_residual, spectrum.smallest));
+    return refuse(
+        fmt::format("the state is too far from a stationary point to say which one it approaches: "
+                    "h = ρ‖r‖/μ² = {:.3g} exceeds 1/2 (‖r‖ = {:.3g}, μ = {:.3g})",
+                    h, result_.inner_residual, spectrum.smallest));
   result_.delta = 2 * eta / (1 + std::sqrt(1 - 2 * h));
   result_.mu = spectrum.smallest - constants_.hessian_lipschitz * result_.delta;
   if (!(result_.mu > 0)) return refuse("curvature may vanish before a stationary point is reached");
@@ -172,16 +183,20 @@ Spectrum Certifier<V>::spectrum_here() {
   const bool symmetric = problem_.capabilities().symmetric;
   const Index n = Space<V>::size(phases_.phi);
   if (n <= options_.dense_limit) {
-    result_.mu_source = result_.smoothness_source = symmetric ? "eigenvalues at the settled state" : "singular values at the settled state";
+    result_.mu_source = result_.smoothness_source =
+        symmetric ? "eigenvalues at the settled state" : "singular values at the settled state";
     return dense_spectrum(dense_matrix(*curvature_, phases_.phi), symmetric);
   }
   if (!symmetric) return {};
   V x = Space<V>::zeros_like(phases_.phi), product = Space<V>::zeros_like(phases_.phi);
-  Spectrum spectrum = lanczos_spectrum(n, [&](const double* in, double* out) {
-    Space<V>::from_host(in, x);
-    curvature_->times(x, product);
-    Space<V>::to_host(product, out);
-  }, options_.seed);
+  Spectrum spectrum = lanczos_spectrum(
+      n,
+      [&](const double* in, double* out) {
+        Space<V>::from_host(in, x);
+        curvature_->times(x, product);
+        Space<V>::to_host(product, out);
+      },
+      options_.seed);
   result_.mu_source = result_.smoothness_source = "Lanczos";
   // A Ritz value of phase 2 is another upper bound of λ_min that costs nothing.
   if (!std::isnan(phases_.smallest_ritz) && !(spectrum.smallest <= phases_.smallest_ritz)) {
@@ -209,7 +224,8 @@ void Certifier<V>::estimate_missing_constants(double distance) {
 
   double rho_hessian = 0, rho_cross = 0, outer_smoothness = 0, outer_cross = 0;
   const auto fresh = [](const V& like) { return Space<V>::zeros_like(like); };
-  V direction = fresh(phases_.phi), moved = fresh(phases_.phi), here = fresh(phases_.phi), there = fresh(phases_.phi);
+  V direction = fresh(phases_.phi), moved = fresh(phases_.phi), here = fresh(phases_.phi),
+    there = fresh(phases_.phi);
   V theta_here = fresh(phases_.theta), theta_there = fresh(phases_.theta);
   std::unique_ptr<Curvature<V>> curvature_there;
   const auto secant = [](V& a, const V& b, double length) {
@@ -217,8 +233,10 @@ void Certifier<V>::estimate_missing_constants(double distance) {
     return length > 0 ? norm(a) / length : 0.0;
   };
   for (int which = 0; which < 2; ++which) {
-    if (which == 0) Space<V>::copy(phases_.inner_residual, direction);
-    else Space<V>::random(options_.seed, direction);
+    if (which == 0)
+      Space<V>::copy(phases_.inner_residual, direction);
+    else
+      Space<V>::random(options_.seed, direction);
     const double length = norm(direction);
     if (length == 0) continue;
     Space<V>::scale(1 / length, direction);
@@ -285,10 +303,11 @@ void Certifier<V>::assemble() {
   const Constants& c = constants_;
   const double delta = result_.delta, mu = result_.mu;
   const double chi = cross_norm_here();
-  const double bound = c.outer_cross_lipschitz * delta + pi_norm_ * c.cross_lipschitz * delta +
-                       (chi + c.cross_lipschitz * delta) *
-                           (result_.adjoint_residual + (c.outer_smoothness + pi_norm_ * c.hessian_lipschitz) * delta) / mu +
-                       rounding_.gradient;
+  const double bound =
+      c.outer_cross_lipschitz * delta + pi_norm_ * c.cross_lipschitz * delta +
+      (chi + c.cross_lipschitz * delta) *
+          (result_.adjoint_residual + (c.outer_smoothness + pi_norm_ * c.hessian_lipschitz) * delta) / mu +
+      rounding_.gradient;
   if (!std::isfinite(bound)) {
     result_.reason = "a constant that the bound needs is neither known nor could be estimated";
     return;
@@ -303,8 +322,10 @@ void Certifier<V>::assemble() {
   // The theorem's own bound, with its M the larger of the two (the proof needs both) and B on the ball.
   const double rho = std::max(c.hessian_lipschitz, c.cross_lipschitz);
   if (doubts_.empty() && delta < mu / (2 * rho)) {
-    const double b = std::isnan(c.outer_lipschitz) ? outer_norm_ + c.outer_smoothness * delta : c.outer_lipschitz;
-    const double m = std::max(c.outer_cross_lipschitz, std::isnan(c.cross_norm) ? chi + c.cross_lipschitz * delta : c.cross_norm);
+    const double b =
+        std::isnan(c.outer_lipschitz) ? outer_norm_ + c.outer_smoothness * delta : c.outer_lipschitz;
+    const double m = std::max(c.outer_cross_lipschitz,
+                              std::isnan(c.cross_norm) ? chi + c.cross_lipschitz * delta : c.cross_norm);
     const double constant = m + (b * rho + 2 * m * c.outer_smoothness) / mu + 2 * m * b * rho / (mu * mu);
     result_.theorem_bound = constant * (delta + result_.delta_prime) + rounding_.gradient;
   }

@@ -21,7 +21,7 @@ struct Warm {
 template <Vector V>
 struct Estimate {
   V gradient;
-  double outer_value = unknown;      ///< L_out(φ̂, θ)
+  double outer_value = unknown;  ///< L_out(φ̂, θ)
   /// L_out(φ̂, θ) − π̂·∂φ L_in(φ̂): since L_out(φ*) ≈ L_out(φ̂) − ĝĤ⁻¹∂φ L_in(φ̂), its error is of second
   /// order in the inner error where the plain value's is of first order. Line searches use this one.
   double corrected_value = unknown;
@@ -29,7 +29,7 @@ struct Estimate {
   V pi;
   Certificate certificate;
   Cost cost;
-  Status status = Status::not_run;          ///< of the first phase that failed, else converged
+  Status status = Status::not_run;  ///< of the first phase that failed, else converged
   Status inner_status = Status::not_run;
   Status adjoint_status = Status::not_run;
   long inner_iterations = 0;

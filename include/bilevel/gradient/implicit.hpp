@@ -28,7 +28,10 @@ template <Vector V>
 class FirstPhase {
  public:
   FirstPhase(Equilibrium<V>& problem, InnerSolver<V>& solver)
-      : problem_(problem), solver_(solver), residual_(Space<V>::zeros_like(problem.initial_phi())), outer_phi_(Space<V>::zeros_like(residual_)),
+      : problem_(problem),
+        solver_(solver),
+        residual_(Space<V>::zeros_like(problem.initial_phi())),
+        outer_phi_(Space<V>::zeros_like(residual_)),
         outer_theta_(Space<V>::zeros_like(problem.initial_theta())) {}
 
   /// Fills phi, outer value, statuses and cost of `estimate`; false where nothing can follow.
@@ -117,7 +120,8 @@ void fill_not_a_number(V& x) {
 template <Vector V>
 V FirstPhase<V>::better_start(const V& theta, const Warm<V>& warm) {
   V initial = problem_.initial_phi();
-  if (!warm.phi || Space<V>::size(*warm.phi) != Space<V>::size(initial) || !all_finite(*warm.phi)) return initial;
+  if (!warm.phi || Space<V>::size(*warm.phi) != Space<V>::size(initial) || !all_finite(*warm.phi))
+    return initial;
   problem_.residual(initial, theta, residual_);
   const double from_initial = norm(residual_);
   problem_.residual(*warm.phi, theta, residual_);
@@ -140,14 +144,16 @@ bool FirstPhase<V>::run(const V& theta, const Warm<V>& warm, Estimate<V>& estima
   estimate.cost += settled.cost;
   estimate.message = fmt::format("phase 1 ({}): {}", solver_.name(), settled.message);
   if (Space<V>::size(estimate.phi) != Space<V>::size(residual_))
-    throw InvalidInput(fmt::format("inner solver {} returned a state of {} elements, the problem wants {}", solver_.name(),
-                                   Space<V>::size(estimate.phi), Space<V>::size(residual_)));
+    throw InvalidInput(fmt::format("inner solver {} returned a state of {} elements, the problem wants {}",
+                                   solver_.name(), Space<V>::size(estimate.phi), Space<V>::size(residual_)));
   bool usable = all_finite(estimate.phi);
   if (usable) {
     problem_.residual(estimate.phi, theta, residual_);
     estimate.outer_value = problem_.outer(estimate.phi, theta, {.phi = &outer_phi_, .theta = &outer_theta_});
-    const bool outer_finite = std::isfinite(estimate.outer_value) && all_finite(outer_phi_) && all_finite(outer_theta_);
-    if (!outer_finite) estimate.message += "; the outer loss or its derivatives are not finite at the settled state";
+    const bool outer_finite =
+        std::isfinite(estimate.outer_value) && all_finite(outer_phi_) && all_finite(outer_theta_);
+    if (!outer_finite)
+      estimate.message += "; the outer loss or its derivatives are not finite at the settled state";
     usable = outer_finite && all_finite(residual_);
   }
   if (!usable) {
@@ -159,14 +165,22 @@ bool FirstPhase<V>::run(const V& theta, const Warm<V>& warm, Estimate<V>& estima
 }
 
 template <Vector V>
-Implicit<V>::Implicit(Equilibrium<V>& problem, InnerSolver<V>& inner, std::unique_ptr<AdjointSolver<V>> adjoint, ImplicitOptions options)
-    : name_(estimator_name(adjoint->name())), problem_(problem), inner_(inner), adjoint_(std::move(adjoint)), options_(options),
-      first_(problem_, inner), sensitivity_(problem_) {
+Implicit<V>::Implicit(Equilibrium<V>& problem, InnerSolver<V>& inner,
+                      std::unique_ptr<AdjointSolver<V>> adjoint, ImplicitOptions options)
+    : name_(estimator_name(adjoint->name())),
+      problem_(problem),
+      inner_(inner),
+      adjoint_(std::move(adjoint)),
+      options_(options),
+      first_(problem_, inner),
+      sensitivity_(problem_) {
   options_.validate().throw_if_any();
   require_shapes<V>(problem, nullptr, nullptr, name_);
   if (!problem.capabilities().curvature && adjoint_->name() != "zero")
-    throw InvalidInput(fmt::format("{} needs Hessian and cross products, and this problem offers first derivatives only: use "
-                                   "first-order, a method without second derivatives, or with_difference_products()", name_));
+    throw InvalidInput(fmt::format(
+        "{} needs Hessian and cross products, and this problem offers first derivatives only: use "
+        "first-order, a method without second derivatives, or with_difference_products()",
+        name_));
 }
 
 template <Vector V>
@@ -201,10 +215,16 @@ Estimate<V> Implicit<V>::estimate(const V& theta, const Warm<V>& warm) {
 
     Stopwatch certificate_watch;
     e.certificate = certify<V>(problem_, curved ? &sensitivity_.curvature() : nullptr,
-                               {.theta = theta, .phi = e.phi, .pi = e.pi, .inner_residual = first_.residual(),
-                                .adjoint_residual = adjoint_residual, .outer_phi = first_.outer_phi(),
-                                .outer_theta = first_.outer_theta(), .gradient = e.gradient,
-                                .smallest_ritz = solution.smallest_ritz, .largest_ritz = solution.largest_ritz,
+                               {.theta = theta,
+                                .phi = e.phi,
+                                .pi = e.pi,
+                                .inner_residual = first_.residual(),
+                                .adjoint_residual = adjoint_residual,
+                                .outer_phi = first_.outer_phi(),
+                                .outer_theta = first_.outer_theta(),
+                                .gradient = e.gradient,
+                                .smallest_ritz = solution.smallest_ritz,
+                                .largest_ritz = solution.largest_ritz,
                                 .good_enough = std::max(0.1 * norm(e.gradient), options_.outer_tolerance)},
                                options_.certificate);
     e.certificate.judge(norm(e.gradient), options_.outer_tolerance, succeeded(e.status));
@@ -221,9 +241,11 @@ Exact<V>::Exact(Equilibrium<V>& problem, InnerSolver<V>& inner, ImplicitOptions 
   options_.validate().throw_if_any();
   require_shapes<V>(problem, nullptr, nullptr, "exact");
   if (!problem.capabilities().curvature)
-    throw InvalidInput("exact needs Hessian and cross products, and this problem offers first derivatives only");
+    throw InvalidInput(
+        "exact needs Hessian and cross products, and this problem offers first derivatives only");
   if (const Index n = Space<V>::size(problem.initial_phi()); n > limit)
-    throw InvalidInput(fmt::format("exact forms a dense matrix and is for at most {} inner variables; this problem has {}", limit, n));
+    throw InvalidInput(fmt::format(
+        "exact forms a dense matrix and is for at most {} inner variables; this problem has {}", limit, n));
 }
 
 template <Vector V>
@@ -261,9 +283,14 @@ Estimate<V> Exact<V>::estimate(const V& theta, const Warm<V>& warm) {
       curvature.transpose_times(e.pi, residual);
       Space<V>::axpy(-1, first_.outer_phi(), residual);
       e.certificate = certify<V>(problem_, &curvature,
-                                 {.theta = theta, .phi = e.phi, .pi = e.pi, .inner_residual = first_.residual(),
-                                  .adjoint_residual = norm(residual), .outer_phi = first_.outer_phi(),
-                                  .outer_theta = first_.outer_theta(), .gradient = e.gradient,
+                                 {.theta = theta,
+                                  .phi = e.phi,
+                                  .pi = e.pi,
+                                  .inner_residual = first_.residual(),
+                                  .adjoint_residual = norm(residual),
+                                  .outer_phi = first_.outer_phi(),
+                                  .outer_theta = first_.outer_theta(),
+                                  .gradient = e.gradient,
                                   .good_enough = std::max(0.1 * norm(e.gradient), options_.outer_tolerance)},
                                  options_.certificate);
     } else {

@@ -10,7 +10,8 @@
 
 namespace bilevel {
 
-/// Every name that make_estimator knows: `exact`, `first-order`, `one-step`, and `implicit-` with the name of an adjoint solver.
+/// Every name that make_estimator knows: `exact`, `first-order`, `one-step`, and `implicit-` with the name of
+/// an adjoint solver.
 inline std::vector<std::string> estimator_names() {
   std::vector<std::string> names{"exact"};
   for (const std::string_view adjoint : adjoint_solver_names()) names.push_back(estimator_name(adjoint));
@@ -19,13 +20,15 @@ inline std::vector<std::string> estimator_names() {
 
 /// An estimator by name. The problem and the inner solver must outlive it.
 template <Vector V>
-std::unique_ptr<Estimator<V>> make_estimator(std::string_view name, Equilibrium<V>& problem, InnerSolver<V>& inner,
-                                             const AdjointOptions& adjoint = {}, const ImplicitOptions& options = {}) {
+std::unique_ptr<Estimator<V>> make_estimator(std::string_view name, Equilibrium<V>& problem,
+                                             InnerSolver<V>& inner, const AdjointOptions& adjoint = {},
+                                             const ImplicitOptions& options = {}) {
   if (name == "exact") return std::make_unique<Exact<V>>(problem, inner, options);
   for (const std::string_view solver : adjoint_solver_names())
     if (name == estimator_name(solver))
       return std::make_unique<Implicit<V>>(problem, inner, make_adjoint_solver<V>(solver, adjoint), options);
-  throw InvalidInput(fmt::format("there is no estimator '{}'; there are: {}", name, fmt::join(estimator_names(), ", ")));
+  throw InvalidInput(
+      fmt::format("there is no estimator '{}'; there are: {}", name, fmt::join(estimator_names(), ", ")));
 }
 
 }  // namespace bilevel

@@ -40,7 +40,8 @@ class CurvatureOperator final : public LinearOperator<V> {
 template <Vector V>
 class Sensitivity {
  public:
-  explicit Sensitivity(Equilibrium<V>& problem) : problem_(problem), symmetric_(problem.capabilities().symmetric) {}
+  explicit Sensitivity(Equilibrium<V>& problem)
+      : problem_(problem), symmetric_(problem.capabilities().symmetric) {}
 
   /// Linearise here, into the storage of the last time.
   void move_to(const V& phi, const V& theta) {
@@ -50,7 +51,8 @@ class Sensitivity {
     theta_ = duplicate(theta);
   }
 
-  /// Solves π·J = w and writes −π·χ, i.e. w·dφ*/dθ, to `out`: the vector–Jacobian product. The solution π is returned.
+  /// Solves π·J = w and writes −π·χ, i.e. w·dφ*/dθ, to `out`: the vector–Jacobian product. The solution π is
+  /// returned.
   LinearSolution<V> pullback(const V& w, AdjointSolver<V>& solver, V& out, const V* warm = nullptr) {
     CurvatureOperator<V> a(curvature(), symmetric_, true);
     LinearSolution<V> solution = solver.solve(a, w, warm);

@@ -20,7 +20,8 @@ struct Spectrum {
 Spectrum dense_spectrum(const Eigen::MatrixXd& matrix, bool symmetric);
 
 /// By Lanczos from a random start: estimates from inside the spectrum. Unknown where it did not converge.
-Spectrum lanczos_spectrum(Index size, const std::function<void(const double*, double*)>& apply, std::uint64_t seed);
+Spectrum lanczos_spectrum(Index size, const std::function<void(const double*, double*)>& apply,
+                          std::uint64_t seed);
 
 /// J of a curvature, from `dense()` or column by column.
 template <Vector V>

@@ -107,11 +107,14 @@ std::optional<Stop> Newton<V>::form_hessian(Nudged<V>& nudged, const State<V>& s
 
 template <Vector V>
 std::optional<Stop> Newton<V>::factor(Nudged<V>& nudged, const State<V>& state) {
-  // To a unit diagonal: Cholesky itself does not mind bad scaling, but what a small pivot means depends on it.
+  // To a unit diagonal: Cholesky itself does not mind bad scaling, but what a small pivot means depends on
+  // it.
   const double peak = hessian_.cwiseAbs().maxCoeff();
   for (Index i = 0; i < host_.size(); ++i) {
     const double diagonal = std::abs(hessian_(i, i));
-    scale_[i] = 1 / std::sqrt(diagonal > unit_roundoff<V>() * unit_roundoff<V>() * peak ? diagonal : peak > 0 ? peak : 1.0);
+    scale_[i] = 1 / std::sqrt(diagonal > unit_roundoff<V>() * unit_roundoff<V>() * peak ? diagonal
+                              : peak > 0                                                ? peak
+                                                                                        : 1.0);
   }
   for (Index j = 0; j < host_.size(); ++j) hessian_.col(j).array() *= scale_[j] * scale_.array();
   // A factor whose smallest pivot is rounding would send the step far off.
@@ -154,8 +157,10 @@ std::optional<Stop> Newton<V>::advance(Nudged<V>& nudged, State<V>& state) {
 template <Vector V>
 std::string Newton<V>::note() const {
   if (shifted_ == 0) return {};
-  return fmt::format("the Hessian was not positive definite in {} iterations and was shifted by up to {:.3g} of its diagonal",
-                     shifted_, largest_shift_);
+  return fmt::format(
+      "the Hessian was not positive definite in {} iterations and was shifted by up to {:.3g} of its "
+      "diagonal",
+      shifted_, largest_shift_);
 }
 
 template <Vector V>

@@ -10,7 +10,7 @@ namespace bilevel {
 /// combined value-and-gradient call counts as one gradient and not as a value.
 struct Cost {
   long inner_values = 0;
-  long inner_gradients = 0;   ///< ∂φ and/or ∂θ of L_in, or the residual
+  long inner_gradients = 0;  ///< ∂φ and/or ∂θ of L_in, or the residual
   long outer_values = 0;
   long outer_gradients = 0;   ///< ∂φ and/or ∂θ of L_out
   long linearisations = 0;    ///< points at which curvature was prepared
@@ -18,7 +18,7 @@ struct Cost {
   long cross_products = 0;    ///< v·∂θ∂φ L and ∂θ∂φ L·u
   long dense_hessians = 0;    ///< times the whole matrix was formed
   long factorizations = 0;
-  std::size_t bytes = 0;      ///< peak of the vectors and matrices held by the method itself
+  std::size_t bytes = 0;  ///< peak of the vectors and matrices held by the method itself
   double seconds_inner = 0;
   double seconds_adjoint = 0;
   double seconds_certificate = 0;

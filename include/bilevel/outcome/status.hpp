@@ -30,6 +30,8 @@ std::string_view name(Status status);
 std::string_view sentence(Status status);
 
 /// True where the stage did what it was asked: only `converged`.
-inline bool succeeded(Status status) { return status == Status::converged; }
+inline bool succeeded(Status status) {
+  return status == Status::converged;
+}
 
 }  // namespace bilevel

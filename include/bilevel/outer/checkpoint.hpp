@@ -20,7 +20,7 @@ struct HistoryEntry {
   Kind kind = Kind::none;
   Verdict verdict = Verdict::untrusted;
   double inner_tolerance = unknown;
-  double seconds = 0;              ///< since the start of the run, resumed time included
+  double seconds = 0;  ///< since the start of the run, resumed time included
 };
 
 /// The last accepted point with all that a summary says about it.
@@ -34,7 +34,7 @@ struct AcceptedPoint {
 /// Everything a run needs to go on as if it had not stopped. It is written before a point is evaluated, so
 /// a killed run repeats that one evaluation and nothing else.
 struct Checkpoint {
-  std::string identity;   ///< what was being solved and how; a checkpoint of something else is refused
+  std::string identity;  ///< what was being solved and how; a checkpoint of something else is refused
   std::string optimizer;
   Eigen::VectorXd theta;  ///< the point to evaluate next
   OptimizerState state;
@@ -49,8 +49,9 @@ struct Checkpoint {
 /// Replaces the file atomically; an empty string on success, else what went wrong.
 [[nodiscard]] std::string write_checkpoint(const std::string& path, const Checkpoint& checkpoint);
 
-/// Reads one back, every number to the last bit. Throws InvalidInput that names the file and what is wrong: missing, truncated, damaged
-/// (its checksum does not fit), of another version, or of another run (`identity` differs).
+/// Reads one back, every number to the last bit. Throws InvalidInput that names the file and what is wrong:
+/// missing, truncated, damaged (its checksum does not fit), of another version, or of another run (`identity`
+/// differs).
 Checkpoint read_checkpoint(const std::string& path, const std::string& identity);
 
 }  // namespace bilevel

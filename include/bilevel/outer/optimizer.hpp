@@ -45,7 +45,7 @@ struct DescentOptimizerOptions {
 
 /// Adam with bias correction, projected onto the box. Takes every point: for noisy values.
 struct AdamOptimizerOptions {
-  double step = 0.05;      ///< a log-penalty moves by about this much a step
+  double step = 0.05;  ///< a log-penalty moves by about this much a step
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;

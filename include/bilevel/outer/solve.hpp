@@ -13,8 +13,8 @@ namespace bilevel {
 
 /// How accurate the two phases must be while θ moves.
 struct ToleranceSchedule {
-  /// Residual norm of phase 1 and relative residual of phase 2 at the start: loose, since early gradients need
-  /// one or two digits only.
+  /// Residual norm of phase 1 and relative residual of phase 2 at the start: loose, since early gradients
+  /// need one or two digits only.
   double inner = 1e-3;
   double adjoint = 1e-3;
   /// Never below this: about what double precision reaches on a problem of moderate scale.
@@ -23,7 +23,9 @@ struct ToleranceSchedule {
   /// where the verdict is not "trusted". 0 keeps `inner` and `adjoint` throughout: the fixed schedule.
   double factor = 0.01;
 
-  static ToleranceSchedule fixed(double inner, double adjoint) { return {.inner = inner, .adjoint = adjoint, .factor = 0}; }
+  static ToleranceSchedule fixed(double inner, double adjoint) {
+    return {.inner = inner, .adjoint = adjoint, .factor = 0};
+  }
   Violations validate() const;
 };
 
@@ -78,7 +80,8 @@ namespace detail {
 /// The loop's bookkeeping, which needs no vector type.
 class OuterRun {
  public:
-  OuterRun(const SolveOptions& options, std::string_view estimator, Optimizer& optimizer, const Eigen::VectorXd& start);
+  OuterRun(const SolveOptions& options, std::string_view estimator, Optimizer& optimizer,
+           const Eigen::VectorXd& start);
 
   const Eigen::VectorXd& theta() const { return now_.theta; }
   const std::optional<AcceptedPoint>& accepted() const { return now_.accepted; }
@@ -90,7 +93,8 @@ class OuterRun {
   /// Halfway: is the gradient good enough to act on, or shall the phases be repeated more accurately?
   bool tighten(Verdict verdict, bool phases_converged);
   /// After an evaluation. False when the run is over.
-  bool end_evaluation(AcceptedPoint point, double corrected_value, Status status, const std::string& message, const Cost& cost);
+  bool end_evaluation(AcceptedPoint point, double corrected_value, Status status, const std::string& message,
+                      const Cost& cost);
   Summary finish();
 
  private:
@@ -110,8 +114,8 @@ template <Vector V>
 Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, const SolveOptions& options) {
   options.validate().throw_if_any();
   if (Space<V>::size(start) != Space<V>::size(estimator.initial_theta()))
-    throw InvalidInput(fmt::format("solve: the start has {} elements, the problem's theta has {}", Space<V>::size(start),
-                                   Space<V>::size(estimator.initial_theta())));
+    throw InvalidInput(fmt::format("solve: the start has {} elements, the problem's theta has {}",
+                                   Space<V>::size(start), Space<V>::size(estimator.initial_theta())));
   if (!all_finite(start)) throw InvalidInput("solve: the start theta holds NaN or infinity");
   const auto to_host = [](const V& x) {
     Eigen::VectorXd host(Space<V>::size(x));
@@ -140,7 +144,8 @@ Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, con
       cost += e.cost;
       if (options.warm_start) warm = {e.phi, e.pi};
     } while (run.tighten(e.certificate.verdict, succeeded(e.status)));
-    AcceptedPoint point{to_host(theta), to_host(e.phi), to_host(e.pi), to_host(e.gradient), e.outer_value, unknown, e.certificate};
+    AcceptedPoint point{to_host(theta), to_host(e.phi), to_host(e.pi), to_host(e.gradient),
+                        e.outer_value,  unknown,        e.certificate};
     if (!run.end_evaluation(std::move(point), e.corrected_value, e.status, e.message, cost)) break;
   }
   return run.finish();

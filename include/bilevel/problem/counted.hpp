@@ -35,7 +35,9 @@ class Counted : public Base {
   Constants constants(const V& theta, const V& center, double radius) override {
     return wrapped_.constants(theta, center, radius);
   }
-  Rounding rounding(const V& phi, const V& theta, const V& pi) override { return wrapped_.rounding(phi, theta, pi); }
+  Rounding rounding(const V& phi, const V& theta, const V& pi) override {
+    return wrapped_.rounding(phi, theta, pi);
+  }
 
  protected:
   struct CountedCurvature final : Curvature<V> {

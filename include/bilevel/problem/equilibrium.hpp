@@ -32,8 +32,8 @@ struct Capabilities {
 /// Numbers about the losses as functions of φ that hold on a ball, at one θ. NaN is "not known".
 /// Letters are those of the paper's assumptions and of docs/certificates.md.
 struct Constants {
-  double mu = unknown;                     ///< L_in is μ-strongly convex (or σ_min(J) ≥ μ along every segment)
-  double smoothness = unknown;             ///< L: ‖∂φ residual‖ ≤ L
+  double mu = unknown;          ///< L_in is μ-strongly convex (or σ_min(J) ≥ μ along every segment)
+  double smoothness = unknown;  ///< L: ‖∂φ residual‖ ≤ L
   double hessian_lipschitz = unknown;      ///< ρ_H
   double cross_lipschitz = unknown;        ///< ρ_χ, of χ = ∂θ∂φ L_in
   double cross_norm = unknown;             ///< sup ‖χ‖
@@ -57,10 +57,10 @@ class Curvature {
  public:
   virtual ~Curvature() = default;
 
-  virtual void times(const V& v, V& out) = 0;                              ///< out = J·v
-  virtual void transpose_times(const V& v, V& out) { times(v, out); }      ///< out = Jᵀ·v
-  virtual void cross_times(const V& v, V& out) = 0;                        ///< out = χᵀ·v, of θ's shape
-  virtual void cross_apply(const V& u, V& out) = 0;                        ///< out = χ·u, of φ's shape
+  virtual void times(const V& v, V& out) = 0;                          ///< out = J·v
+  virtual void transpose_times(const V& v, V& out) { times(v, out); }  ///< out = Jᵀ·v
+  virtual void cross_times(const V& v, V& out) = 0;                    ///< out = χᵀ·v, of θ's shape
+  virtual void cross_apply(const V& u, V& out) = 0;                    ///< out = χ·u, of φ's shape
 
   /// The whole matrix J in host memory; false where the problem has no cheaper way than |φ| products.
   virtual bool dense(Eigen::MatrixXd&) { return false; }
@@ -90,9 +90,11 @@ class Equilibrium {
 
   /// Prepare the curvature at a point. `reuse` is null or what an earlier call of the same
   /// problem left there; its storage is used again.
-  virtual void linearise(const V& /*phi*/, const V& /*theta*/, double /*beta*/, std::unique_ptr<Curvature<V>>& /*reuse*/) {
-    throw InvalidInput("this problem offers first derivatives only: implicit differentiation and Newton "
-                       "methods need linearise(); ask for with_difference_products() or use a first-order method");
+  virtual void linearise(const V& /*phi*/, const V& /*theta*/, double /*beta*/,
+                         std::unique_ptr<Curvature<V>>& /*reuse*/) {
+    throw InvalidInput(
+        "this problem offers first derivatives only: implicit differentiation and Newton "
+        "methods need linearise(); ask for with_difference_products() or use a first-order method");
   }
   virtual Capabilities capabilities() const { return {}; }
   /// Constants that hold for all φ within `radius` of `center` at this θ.
@@ -114,13 +116,18 @@ class Problem : public Equilibrium<V> {
 template <Vector V>
 void require_shapes(const Equilibrium<V>& problem, const V* phi, const V* theta, std::string_view what) {
   const Index phis = Space<V>::size(problem.initial_phi()), thetas = Space<V>::size(problem.initial_theta());
-  if (phis == 0) throw InvalidInput(fmt::format("{}: phi has dimension 0, so there is nothing that settles", what));
-  if (thetas == 0) throw InvalidInput(fmt::format("{}: theta has dimension 0, so there is nothing to learn", what));
+  if (phis == 0)
+    throw InvalidInput(fmt::format("{}: phi has dimension 0, so there is nothing that settles", what));
+  if (thetas == 0)
+    throw InvalidInput(fmt::format("{}: theta has dimension 0, so there is nothing to learn", what));
   if (phi && Space<V>::size(*phi) != phis)
-    throw InvalidInput(fmt::format("{}: phi has {} elements, the problem wants {}", what, Space<V>::size(*phi), phis));
+    throw InvalidInput(
+        fmt::format("{}: phi has {} elements, the problem wants {}", what, Space<V>::size(*phi), phis));
   if (theta && Space<V>::size(*theta) != thetas)
-    throw InvalidInput(fmt::format("{}: theta has {} elements, the problem wants {}", what, Space<V>::size(*theta), thetas));
-  if (phi && !all_finite(*phi)) throw InvalidInput(fmt::format("{}: the start phi holds NaN or infinity", what));
+    throw InvalidInput(
+        fmt::format("{}: theta has {} elements, the problem wants {}", what, Space<V>::size(*theta), thetas));
+  if (phi && !all_finite(*phi))
+    throw InvalidInput(fmt::format("{}: the start phi holds NaN or infinity", what));
   if (theta && !all_finite(*theta)) throw InvalidInput(fmt::format("{}: theta holds NaN or infinity", what));
 }
 

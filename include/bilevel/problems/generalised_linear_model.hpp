@@ -48,8 +48,9 @@ class GeneralisedLinearModel : public ReferenceProblem {
 
   Vector initial_phi() const override { return Vector::Zero(training_.x.columns()); }
   Vector initial_theta() const override;
-  /// Useless features run to +∞ and indispensable ones to −∞: without bounds there is no optimum. Penalties within
-  /// exp(±10) span nine orders of magnitude, from none that matters to a coefficient of zero in four digits.
+  /// Useless features run to +∞ and indispensable ones to −∞: without bounds there is no optimum. Penalties
+  /// within exp(±10) span nine orders of magnitude, from none that matters to a coefficient of zero in four
+  /// digits.
   std::optional<std::pair<double, double>> theta_bounds() const override { return {{-10, 10}}; }
   double inner(const Vector& phi, const Vector& theta, Wanted<Vector> wanted) override;
   double outer(const Vector& phi, const Vector& theta, Wanted<Vector> wanted) override;

@@ -11,8 +11,8 @@
 
 namespace bilevel::problems {
 
-/// What can be said about a ready-made problem from outside; 0 (or empty) leaves the family's own default. A family
-/// that does not have a setting refuses it.
+/// What can be said about a ready-made problem from outside; 0 (or empty) leaves the family's own default. A
+/// family that does not have a setting refuses it.
 struct Settings {
   Index phi = 0;
   Index theta = 0;

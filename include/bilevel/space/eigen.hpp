@@ -11,7 +11,7 @@ namespace bilevel {
 
 /// Dense column vectors of double or float.
 template <class S>
-  requires std::same_as<S, double> || std::same_as<S, float>
+requires std::same_as<S, double> || std::same_as<S, float>
 struct Space<Eigen::Matrix<S, Eigen::Dynamic, 1>> {
   using V = Eigen::Matrix<S, Eigen::Dynamic, 1>;
   using Scalar = S;

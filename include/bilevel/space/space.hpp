@@ -32,7 +32,8 @@ template <class V>
 struct Space;
 
 template <class V>
-concept Vector = std::semiregular<V> && requires(const V& x, V& y, double a, std::uint64_t seed, double* host) {
+concept Vector = std::semiregular<V> &&
+    requires(const V& x, V& y, double a, std::uint64_t seed, double* host) {
   typename Space<V>::Scalar;
   { Space<V>::dot(x, x) } -> std::same_as<double>;
   Space<V>::axpy(a, x, y);
