@@ -1,3 +1,4 @@
+#include <bilevel/gradient/exact.hpp>
 #include <bilevel/gradient/implicit.hpp>
 
 namespace bilevel {

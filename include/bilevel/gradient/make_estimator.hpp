@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <bilevel/adjoint/make_adjoint_solver.hpp>
+#include <bilevel/gradient/exact.hpp>
 #include <bilevel/gradient/implicit.hpp>
 
 namespace bilevel {

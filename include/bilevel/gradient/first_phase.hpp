@@ -1,0 +1,142 @@
+#pragma once
+
+#include <vector>
+
+#include <bilevel/gradient/estimator.hpp>
+#include <bilevel/inner/inner_solver.hpp>
+#include <bilevel/problem/counted.hpp>
+#include <bilevel/space/eigen.hpp>
+
+namespace bilevel {
+
+/// Options of the estimators that settle once and then solve for the adjoint.
+struct ImplicitOptions {
+  CertificateOptions certificate;
+  /// The gradient norm that counts as zero in the verdict (the outer loop sets its own).
+  double outer_tolerance = 1e-6;
+
+  Violations validate() const {
+    Violations v = certificate.validate();
+    v.not_negative("outer_tolerance", outer_tolerance);
+    return v;
+  }
+};
+
+/// What phase 2 found, as far as the certificate wants to know.
+struct AdjointFindings {
+  double residual_norm;  ///< ‖ĝ − π̂Ĥ‖
+  double smallest_ritz = unknown;
+  double largest_ritz = unknown;
+};
+
+/// What every estimator that settles once does before and after it solves for the adjoint: start from the
+/// better of the warm and the initial state, settle, measure the result afresh; then judge the gradient.
+template <Vector V>
+class FirstPhase {
+ public:
+  FirstPhase(CountedEquilibrium<V>& problem, InnerSolver<V>& solver);
+
+  /// Fills phi, outer value, statuses and cost of `estimate`; false where nothing can follow.
+  bool run(const V& theta, const Warm<V>& warm, Estimate<V>& estimate);
+  /// With gradient, pi and the adjoint's status in place: the overall status, the corrected value and the
+  /// certificate. `curvature` is that at φ̂, null for a first-order problem.
+  void conclude(const V& theta, Curvature<V>* curvature, const AdjointFindings& adjoint,
+                const ImplicitOptions& options, Estimate<V>& estimate);
+
+  const V& outer_phi() const { return outer_phi_; }      ///< ĝ
+  const V& outer_theta() const { return outer_theta_; }  ///< ∂θ L_out(φ̂)
+
+ private:
+  V better_start(const V& theta, const Warm<V>& warm);
+
+  CountedEquilibrium<V>& problem_;
+  InnerSolver<V>& solver_;
+  V residual_, outer_phi_, outer_theta_;
+};
+
+template <Vector V>
+FirstPhase<V>::FirstPhase(CountedEquilibrium<V>& problem, InnerSolver<V>& solver)
+    : problem_(problem),
+      solver_(solver),
+      residual_(Space<V>::zeros_like(problem.initial_phi())),
+      outer_phi_(Space<V>::zeros_like(residual_)),
+      outer_theta_(Space<V>::zeros_like(problem.initial_theta())) {}
+
+template <Vector V>
+V FirstPhase<V>::better_start(const V& theta, const Warm<V>& warm) {
+  V initial = problem_.initial_phi();
+  if (!warm.phi || Space<V>::size(*warm.phi) != Space<V>::size(initial) || !all_finite(*warm.phi))
+    return initial;
+  problem_.residual(initial, theta, residual_);
+  const double from_initial = norm(residual_);
+  problem_.residual(*warm.phi, theta, residual_);
+  const double from_warm = norm(residual_);
+  return from_warm <= from_initial || std::isnan(from_initial) ? *warm.phi : initial;
+}
+
+template <Vector V>
+bool FirstPhase<V>::run(const V& theta, const Warm<V>& warm, Estimate<V>& estimate) {
+  require_shapes<V>(problem_, nullptr, &theta, "estimate");
+  // Until there is a gradient, NaN: nobody takes it for one.
+  estimate.gradient = Space<V>::zeros_like(theta);
+  const std::vector<double> nan(static_cast<std::size_t>(Space<V>::size(theta)), unknown);
+  Space<V>::from_host(nan.data(), estimate.gradient);
+  estimate.pi = Space<V>::zeros_like(residual_);
+
+  Stopwatch watch;
+  Solution<V> settled = solver_.solve(theta, 0, better_start(theta, warm));
+  estimate.phi = std::move(settled.phi);
+  estimate.inner_status = estimate.status = settled.status;
+  estimate.inner_iterations = settled.iterations;
+  estimate.cost += settled.cost;
+  estimate.message = fmt::format("phase 1 ({}): {}", solver_.name(), settled.message);
+  if (Space<V>::size(estimate.phi) != Space<V>::size(residual_))
+    throw InvalidInput(fmt::format("inner solver {} returned a state of {} elements, the problem wants {}",
+                                   solver_.name(), Space<V>::size(estimate.phi), Space<V>::size(residual_)));
+  bool usable = all_finite(estimate.phi);
+  if (usable) {
+    problem_.residual(estimate.phi, theta, residual_);
+    estimate.outer_value = problem_.outer(estimate.phi, theta, {.phi = &outer_phi_, .theta = &outer_theta_});
+    const bool outer_finite =
+        std::isfinite(estimate.outer_value) && all_finite(outer_phi_) && all_finite(outer_theta_);
+    if (!outer_finite)
+      estimate.message += "; the outer loss or its derivatives are not finite at the settled state";
+    usable = outer_finite && all_finite(residual_);
+  }
+  if (!usable) {
+    estimate.status = Status::not_finite;
+    estimate.certificate.reason = estimate.message;
+  }
+  estimate.cost.seconds_inner = watch.seconds();
+  return usable;
+}
+
+template <Vector V>
+void FirstPhase<V>::conclude(const V& theta, Curvature<V>* curvature, const AdjointFindings& adjoint,
+                             const ImplicitOptions& options, Estimate<V>& e) {
+  Stopwatch watch;
+  if (succeeded(e.status)) e.status = e.adjoint_status;
+  if (!all_finite(e.gradient) && e.adjoint_status != Status::singular) e.status = Status::not_finite;
+  e.corrected_value = e.outer_value - Space<V>::dot(e.pi, residual_);
+  const double gradient_norm = norm(e.gradient);
+  e.certificate = certify<V>(problem_, curvature,
+                             {.theta = theta,
+                              .phi = e.phi,
+                              .pi = e.pi,
+                              .inner_residual = residual_,
+                              .adjoint_residual = adjoint.residual_norm,
+                              .outer_phi = outer_phi_,
+                              .outer_theta = outer_theta_,
+                              .gradient = e.gradient,
+                              .smallest_ritz = adjoint.smallest_ritz,
+                              .largest_ritz = adjoint.largest_ritz,
+                              .good_enough = std::max(0.1 * gradient_norm, options.outer_tolerance)},
+                             options.certificate);
+  e.certificate.judge(gradient_norm, options.outer_tolerance, succeeded(e.status));
+  e.cost.seconds_certificate = watch.seconds();
+}
+
+extern template class FirstPhase<Eigen::VectorXd>;
+extern template class FirstPhase<Eigen::VectorXf>;
+
+}  // namespace bilevel
