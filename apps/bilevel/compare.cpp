@@ -90,8 +90,16 @@ int run(const CompareArguments& a) {
   std::string truth_source = "closed form";
   std::optional<Vec> truth = problem->outer_gradient(theta);
   if (!truth) {
-    truth_source = "exact estimator at the tightest tolerance";
+    truth_source = "exact estimator at tolerance 1e-13";
+    inner_options.gradient_tolerance = std::min(a.tolerance, 1e-13);
     truth = settle("exact").gradient;
+    inner_options.gradient_tolerance = a.tolerance;
+  }
+  if (!truth->allFinite()) {
+    fmt::print(
+        stderr,
+        "bilevel: the gradient does not exist or is not finite at this theta: nothing to compare with\n");
+    return no;
   }
   std::vector<std::string> methods = a.methods;
   if (methods.empty()) methods = bilevel::estimator_names();

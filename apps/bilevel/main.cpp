@@ -1,5 +1,7 @@
+#include <cstdio>
 #include <exception>
 #include <functional>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -47,7 +49,15 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return run(argc, argv);
+    const int code = run(argc, argv);
+    if (std::fflush(stdout) != 0) {
+      fmt::print(stderr, "bilevel: standard output could not be written\n");
+      return app::internal_error;
+    }
+    return code;
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "bilevel: there is not enough memory for a problem of this size; make it smaller\n");
+    return app::bad_input;
   } catch (const bilevel::InvalidInput& error) {
     fmt::print(stderr, "bilevel: {}\n", error.what());
     return app::bad_input;

@@ -24,7 +24,11 @@ void ProblemArguments::add_to(CLI::App& command) {
                   "Condition number of the inner Hessian, for problems that can choose it")
       ->type_name("K");
   command.add_option("--penalty", settings.penalty, "global or per-feature, for problems with penalties");
-  command.add_option("--seed", settings.seed, "Seed of everything random")->capture_default_str();
+  command.add_option("--seed", settings.seed, "Seed of everything random")
+      ->capture_default_str()
+      ->check([](const std::string& text) {
+        return text.starts_with('-') ? std::string("must be zero or more") : std::string();
+      });
   command.add_option("--json", json, "Write the result as JSON to this file")->type_name("FILE");
 }
 

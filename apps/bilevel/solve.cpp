@@ -1,5 +1,6 @@
 #include <atomic>
 #include <csignal>
+#include <filesystem>
 #include <memory>
 
 #include "commands.hpp"
@@ -113,8 +114,19 @@ int run(const SolveArguments& a) {
   options.checkpoint = a.checkpoint;
   options.resume = a.resume;
   options.identity = a.problem.identity();
-  if (a.inner_tolerance < 0 || a.adjoint_tolerance < 0)
-    throw InvalidInput("--inner-tolerance and --adjoint-tolerance must be positive");
+  const auto refuse_unless = [](bool fine, std::string_view what) {
+    if (!fine) throw InvalidInput(std::string(what));
+  };
+  refuse_unless(a.inner_tolerance >= 0, "--inner-tolerance must be positive");
+  refuse_unless(a.adjoint_tolerance >= 0, "--adjoint-tolerance must be positive");
+  refuse_unless(a.seconds >= 0, "--seconds must be positive");
+  refuse_unless(a.step >= 0, "--step must be positive");
+  refuse_unless(a.step == 0 || a.optimizer != "lbfgs",
+                "--step is for gradient-descent and adam; lbfgs finds its own");
+  refuse_unless(a.checkpoint.empty() || a.problem.json.empty() ||
+                    std::filesystem::weakly_canonical(a.checkpoint) !=
+                        std::filesystem::weakly_canonical(a.problem.json),
+                "--json and --checkpoint name the same file");
   if (a.inner_tolerance > 0 || a.adjoint_tolerance > 0)
     options.tolerances =
         bilevel::ToleranceSchedule::fixed(a.inner_tolerance > 0 ? a.inner_tolerance : 1e-10,

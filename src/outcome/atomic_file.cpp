@@ -1,44 +1,59 @@
 #include <bilevel/outcome/atomic_file.hpp>
 
 #include <cerrno>
+#include <climits>
+#include <cstdlib>
 #include <cstring>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace bilevel {
+namespace {
 
-std::string replace_file(const std::string& path, std::string_view contents) {
+bool write_all(int file, std::string_view contents) {
+  while (!contents.empty()) {
+    const ssize_t written = ::write(file, contents.data(), contents.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    contents.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string replace_file(const std::string& path, std::string_view contents, bool durable) {
+  char resolved[PATH_MAX];
+  const std::string target = ::realpath(path.c_str(), resolved) ? resolved : path;
+  struct stat old {};
+  const bool exists = ::stat(target.c_str(), &old) == 0;
+  const bool in_place = exists && !S_ISREG(old.st_mode) && !S_ISDIR(old.st_mode);
   // The process id keeps two programs that write the same file from sharing the temporary one.
-  const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
+  const std::string written = in_place ? target : fmt::format("{}.{}.tmp", target, ::getpid());
+  int file = -1;
   const auto failed = [&](std::string_view what) {
     const std::string reason = std::strerror(errno);
-    ::unlink(temporary.c_str());
+    if (file >= 0) ::close(file);
+    if (!in_place) ::unlink(written.c_str());
     return fmt::format("cannot write {}: {} failed: {}", path, what, reason);
   };
-  const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (file < 0) return failed("opening a file beside it");
-  const char* next = contents.data();
-  std::size_t left = contents.size();
-  while (left > 0) {
-    const ssize_t written = ::write(file, next, left);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      const std::string message = failed("writing");
-      ::close(file);
-      return message;
-    }
-    next += written;
-    left -= static_cast<std::size_t>(written);
-  }
-  if (::fsync(file) != 0) {
-    const std::string message = failed("flushing");
+  file = ::open(written.c_str(), in_place ? O_WRONLY | O_CLOEXEC : O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+                0666);
+  if (file < 0) return failed(in_place ? "opening it" : "opening a file beside it");
+  if (!write_all(file, contents)) return failed("writing");
+  if (in_place) {
     ::close(file);
-    return message;
+    return {};
   }
-  if (::close(file) != 0) return failed("closing");
-  if (::rename(temporary.c_str(), path.c_str()) != 0) return failed("renaming");
+  if (exists && ::fchmod(file, old.st_mode & 07777) != 0) return failed("keeping its mode");
+  if (durable && ::fsync(file) != 0) return failed("flushing");
+  const int closed = ::close(file);
+  file = -1;
+  if (closed != 0) return failed("closing");
+  if (::rename(written.c_str(), target.c_str()) != 0) return failed("renaming");
   return {};
 }
 

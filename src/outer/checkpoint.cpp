@@ -165,11 +165,11 @@ Checkpoint decode(const json& j) {
 
 }  // namespace
 
-std::string write_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
+std::string write_checkpoint(const std::string& path, const Checkpoint& checkpoint, bool durable) {
   const json run = encode(checkpoint);
   const json file = {
       {"format", format_name}, {"version", format_version}, {"checksum", fnv1a(run.dump())}, {"run", run}};
-  return replace_file(path, file.dump() + "\n");
+  return replace_file(path, file.dump() + "\n", durable);
 }
 
 Checkpoint read_checkpoint(const std::string& path, const std::string& identity) {

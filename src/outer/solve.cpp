@@ -1,6 +1,8 @@
 #include <bilevel/outer/solve.hpp>
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 
 namespace bilevel {
 
@@ -14,16 +16,29 @@ Violations ToleranceSchedule::validate() const {
 }
 
 Violations SolveOptions::validate() const {
-  Violations v = tolerances.validate();
+  Violations v("solve");
   v.positive("gradient_tolerance", gradient_tolerance);
   v.at_least("max_iterations", max_iterations, 0);
   v.not_negative("relative_decrease", relative_decrease);
   v.require(max_seconds > 0, "max_seconds", max_seconds, "must be positive");
   v.require(!resume || !checkpoint.empty(), "resume", resume, "needs the checkpoint file to be named");
+  v.add(tolerances.validate());
   return v;
 }
 
 namespace detail {
+namespace {
+
+/// Bounds as a few letters: a run with other bounds is another run.
+std::string fingerprint(const Box& box) {
+  if (box.lower.size() == 0 && box.upper.size() == 0) return "none";
+  std::uint64_t hash = 14695981039346656037ULL;
+  for (const Eigen::VectorXd* side : {&box.lower, &box.upper})
+    for (const double bound : *side) hash = (hash ^ std::bit_cast<std::uint64_t>(bound)) * 1099511628211ULL;
+  return fmt::format("{:016x}", hash);
+}
+
+}  // namespace
 
 OuterRun::OuterRun(const SolveOptions& options, std::string_view estimator, Optimizer& optimizer,
                    const Eigen::VectorXd& start)
@@ -33,7 +48,8 @@ OuterRun::OuterRun(const SolveOptions& options, std::string_view estimator, Opti
   summary_.optimizer = optimizer.name();
   summary_.asked_gradient_tolerance = options.gradient_tolerance;
   const std::string identity =
-      fmt::format("{} [{}, {}, |theta| = {}]", options.identity, estimator, optimizer.name(), start.size());
+      fmt::format("{} [{}, {}, |theta| = {}, bounds {}]", options.identity, estimator, optimizer.name(),
+                  start.size(), fingerprint(options.box));
   optimizer_.begin(options.box);
   if (options.resume) {
     now_ = read_checkpoint(options.checkpoint, identity);
@@ -57,18 +73,36 @@ OuterRun::OuterRun(const SolveOptions& options, std::string_view estimator, Opti
 bool OuterRun::begin_evaluation() {
   now_.seconds = seconds_before_ + watch_.seconds();
   if (!options_.checkpoint.empty()) {
-    now_.state = optimizer_.save();
     // Losing the way back is worth stopping for only at the start, where nothing is lost by it.
-    if (const std::string problem = write_checkpoint(options_.checkpoint, now_);
-        !problem.empty() && now_.evaluations == 0)
-      throw InvalidInput(problem);
+    const std::string problem = write(seconds_durable_ + 1 < now_.seconds);
+    if (!problem.empty() && now_.evaluations == 0) throw InvalidInput(problem);
   }
   if (now_.seconds > options_.max_seconds)
     return stop(Status::time_limit,
                 fmt::format("{:.1f} s are over after {} iterations; projected gradient norm {:.3g}",
                             options_.max_seconds, now_.iterations,
                             now_.accepted ? now_.accepted->gradient_norm : unknown));
+  if (now_.accepted && now_.iterations >= options_.max_iterations)
+    return stop(Status::iteration_limit,
+                fmt::format("projected gradient norm {:.3g} after {} iterations, the limit; asked for {:.3g}",
+                            now_.accepted->gradient_norm, now_.iterations, options_.gradient_tolerance));
   return true;
+}
+
+/// A killed process loses nothing that the system has taken; only a power cut does, against which the file is
+/// flushed to the disk about once a second.
+std::string OuterRun::write(bool durable) {
+  now_.state = optimizer_.save();
+  std::string problem = write_checkpoint(options_.checkpoint, now_, durable);
+  if (durable) seconds_durable_ = now_.seconds;
+  checkpoint_problem_ = problem;
+  return problem;
+}
+
+void OuterRun::judge(Certificate& certificate, const Eigen::VectorXd& theta, const Eigen::VectorXd& gradient,
+                     bool phases_converged) const {
+  const double norm = gradient.allFinite() ? options_.box.projected_gradient_norm(theta, gradient) : unknown;
+  certificate.judge(norm, options_.gradient_tolerance, phases_converged);
 }
 
 bool OuterRun::tighten(Verdict verdict, bool phases_converged) {
@@ -137,9 +171,6 @@ bool OuterRun::end_evaluation(AcceptedPoint point, double corrected_value, Statu
       options_.relative_decrease > 0)
     return stop(Status::relative_decrease, fmt::format("the outer loss fell from {:.10g} to {:.10g} only; {}",
                                                        last_value, point.outer_value, where));
-  if (now_.iterations >= options_.max_iterations)
-    return stop(Status::iteration_limit,
-                fmt::format("{}, the limit; asked for {:.3g}", where, options_.gradient_tolerance));
   if (!go_on) return stop(Status::interrupted, fmt::format("interrupted: {}", where));
   return true;
 }
@@ -151,17 +182,14 @@ bool OuterRun::stop(Status status, std::string message) {
   if (status == Status::interrupted || status == Status::iteration_limit || status == Status::time_limit) {
     if (!options_.checkpoint.empty()) {
       now_.seconds = seconds_before_ + watch_.seconds();
-      now_.state = optimizer_.save();
-      if (const std::string problem = write_checkpoint(options_.checkpoint, now_); !problem.empty())
-        summary_.message += "; " + problem;
-      else
-        summary_.message += fmt::format("; resume from {}", options_.checkpoint);
+      if (write(true).empty()) summary_.message += fmt::format("; resume from {}", options_.checkpoint);
     }
   }
   return false;
 }
 
 Summary OuterRun::finish() {
+  if (!checkpoint_problem_.empty()) summary_.message += "; " + checkpoint_problem_;
   if (now_.accepted) {
     summary_.theta = now_.accepted->theta;
     summary_.phi = now_.accepted->phi;

@@ -402,6 +402,14 @@ Rounding GeneralisedLinearModel::rounding(const Vec& phi, const Vec& theta, cons
   const double penalty_product = gamma(d + 8) * (penalties_.array() * pi.array()).matrix().norm();
   r.adjoint = 1.001 * (residual_rounding(validation_, norm_phi) + product + penalty_product);
 
+  // The matrix itself: each element of XᵀDX/n a sum of depth gram_depth, D as above, the penalty on the
+  // diagonal.
+  r.curvature =
+      1.001 *
+      (bounds_.largest_curvature * gamma(chunking.gram_depth() + 12 + 6) * training_.x.mean_square() +
+       bounds_.curvature_lipschitz * gamma(chunking.margin_depth()) * training_.x.mean_cube() * norm_phi +
+       gamma(8) * penalties_.maxCoeff());
+
   const auto terms = (penalties_.array() * phi.array() * pi.array()).abs();
   r.gradient =
       1.001 * (penalty_ == Penalty::global ? gamma(d + 6) * terms.sum() : gamma(6) * terms.matrix().norm());

@@ -76,6 +76,8 @@ double sech_squared(double x) {
 Violations LogCoshOptions::validate() const {
   Violations v("log_cosh");
   v.at_least("phi", phi, 1).at_least("theta", theta, 1);
+  v.require(phi <= 20000 && theta <= 20000, "phi", phi,
+            "and theta may be at most 20000: H is a dense matrix");
   v.require(condition >= 1 && std::isfinite(condition), "condition", condition, "must be at least 1");
   v.positive("epsilon", epsilon);
   return v;
@@ -216,6 +218,13 @@ Rounding LogCosh::rounding(const Vec& phi, const Vec& theta, const Vec& pi) {
     weight_sum_error[i] = (2 * moved_a + gamma(n + 20) * s) * abs_pi[i];
   }
   Rounding r;
+  // Only the diagonal is computed: ε·s(a), added to H's.
+  for (Index i = 0; i < a.size(); ++i) {
+    const double moved = slope(a[i], error_a[i]) * error_a[i];
+    const double error =
+        epsilon_ * (2 * moved + gamma(20) * sech_squared(a[i])) + gamma(4) * (std::abs(h_(i, i)) + epsilon_);
+    r.curvature = i == 0 ? error : std::max(r.curvature, error);
+  }
   r.residual = (gamma(n + 5) * (h_.cwiseAbs() * abs_phi) + epsilon_ * tangent_error).norm();
   r.adjoint = (gamma(n + 6) * (h_.cwiseAbs() * abs_pi) + epsilon_ * weight_error + outer_error).norm();
   r.gradient = (k_.cwiseAbs().transpose() * outer_sum_error +

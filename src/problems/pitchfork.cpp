@@ -93,6 +93,7 @@ Rounding Pitchfork::rounding(const Vec& phi, const Vec& theta, const Vec& pi) {
   r.residual = gamma(8) * 2 * p * (2 * p * p + t);
   r.adjoint = gamma(10) * (p + y_ + q * (12 * p * p + 2 * t));
   r.gradient = gamma(4) * 2 * p * q;
+  r.curvature = gamma(6) * (12 * p * p + 2 * t);
   return r;
 }
 

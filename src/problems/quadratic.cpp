@@ -36,6 +36,8 @@ struct QuadraticCurvature final : Curvature<Vec> {
 Violations QuadraticOptions::validate() const {
   Violations v("quadratic");
   v.at_least("phi", phi, 1).at_least("theta", theta, 1);
+  v.require(phi <= 20000 && theta <= 20000, "phi", phi,
+            "and theta may be at most 20000: H is a dense matrix");
   v.require(condition >= 1 && std::isfinite(condition), "condition", condition, "must be at least 1");
   return v;
 }
@@ -125,6 +127,7 @@ Rounding Quadratic::rounding(const Vec& phi, const Vec& theta, const Vec& pi) {
   r.residual =
       gamma(n + m + 4) * (h_.cwiseAbs() * abs_phi + j_.cwiseAbs() * theta.cwiseAbs() + b_.cwiseAbs()).norm();
   r.adjoint = gamma(2 * n + 6) * (g_.cwiseAbs() * (abs_phi + y_.cwiseAbs()) + h_.cwiseAbs() * abs_pi).norm();
+  r.curvature = 0;  // at β = 0 the matrix is H itself
   r.gradient = gamma(n + 4) * (j_.cwiseAbs().transpose() * abs_pi).norm();
   return r;
 }

@@ -84,18 +84,23 @@ template <Vector V>
 void Certifier<V>::sharpen() {
   if (!curvature_ || Space<V>::size(phases_.phi) > options_.dense_limit || !problem_.capabilities().symmetric)
     return;
-  const double global_mu = result_.mu;
-  const std::string global_source = result_.mu_source;
+  const Certificate before = result_;
   const Spectrum spectrum = spectrum_here();
+  // With h ≤ ½ Newton–Kantorovich places a stationary point within 2η, and there is only one.
+  const double eta = result_.inner_residual / spectrum.smallest;
+  if (spectrum.smallest > 0 && constants_.hessian_lipschitz * eta / spectrum.smallest <= 0.5)
+    result_.delta = std::min(result_.delta, 2 * eta);
   const double mu = spectrum.smallest - constants_.hessian_lipschitz * result_.delta;
-  if (!(mu > global_mu)) {
-    result_.mu_source = global_source;
+  if (!(mu > before.mu)) {
+    result_ = before;
     return;
   }
-  result_.delta = result_.inner_residual / mu;
+  result_.smoothness = before.smoothness;
+  result_.smoothness_source = before.smoothness_source;
+  result_.delta = std::min(result_.delta, result_.inner_residual / mu);
   // Within the smaller ball the curvature has lost less.
   result_.mu = std::max(mu, spectrum.smallest - constants_.hessian_lipschitz * result_.delta);
-  result_.delta = result_.inner_residual / result_.mu;
+  result_.delta = std::min(result_.delta, result_.inner_residual / result_.mu);
   result_.delta_prime = result_.adjoint_residual / result_.mu;
   assemble();
 }
@@ -151,7 +156,11 @@ bool Certifier<V>::bound_locally() {
   if (!curvature_) return refuse("μ is not known and a first-order problem cannot show its curvature");
   const bool symmetric = problem_.capabilities().symmetric;
   const Spectrum spectrum = spectrum_here();
-  if (std::isnan(spectrum.smallest)) return refuse("the smallest eigenvalue could not be estimated");
+  if (std::isnan(spectrum.smallest))
+    return refuse(
+        "the smallest eigenvalue could not be estimated: Lanczos did not converge, so the problem is large "
+        "and "
+        "ill-conditioned; constants() with a μ would help");
   result_.mu = spectrum.smallest;
   result_.smoothness = spectrum.largest;
   if (spectrum.smallest <= 0)
@@ -185,7 +194,13 @@ Spectrum Certifier<V>::spectrum_here() {
   if (n <= options_.dense_limit) {
     result_.mu_source = result_.smoothness_source =
         symmetric ? "eigenvalues at the settled state" : "singular values at the settled state";
-    return dense_spectrum(dense_matrix(*curvature_, phases_.phi), symmetric);
+    const Eigen::MatrixXd matrix = dense_matrix(*curvature_, phases_.phi);
+    double error = rounding_.curvature;
+    if (std::isnan(error)) {
+      doubt("rounding errors of the Hessian");
+      error = 20 * static_cast<double>(n) * unit_roundoff<V>() * matrix.norm();
+    }
+    return dense_spectrum(matrix, symmetric, error);
   }
   if (!symmetric) return {};
   V x = Space<V>::zeros_like(phases_.phi), product = Space<V>::zeros_like(phases_.phi);
@@ -198,12 +213,14 @@ Spectrum Certifier<V>::spectrum_here() {
       },
       options_.seed);
   result_.mu_source = result_.smoothness_source = "Lanczos";
-  // A Ritz value of phase 2 is another upper bound of λ_min that costs nothing.
-  if (!std::isnan(phases_.smallest_ritz) && !(spectrum.smallest <= phases_.smallest_ritz)) {
+  // Lanczos that did not converge has not seen the small end, and neither has phase 2: nothing can be said.
+  if (std::isnan(spectrum.smallest)) return spectrum;
+  // A Ritz value of phase 2 is another upper bound of λ_min, and a lower one of λ_max, that costs nothing.
+  if (phases_.smallest_ritz < spectrum.smallest) {
     spectrum.smallest = phases_.smallest_ritz;
     result_.mu_source = "Ritz value of phase 2";
   }
-  if (!std::isnan(phases_.largest_ritz) && !(spectrum.largest >= phases_.largest_ritz)) {
+  if (phases_.largest_ritz > spectrum.largest) {
     spectrum.largest = phases_.largest_ritz;
     result_.smoothness_source = "Ritz value of phase 2";
   }
@@ -212,7 +229,7 @@ Spectrum Certifier<V>::spectrum_here() {
 }
 
 /// Secants over the distance that matters stand in for Lipschitz constants the problem does not know:
-/// along the inner residual and along a random direction.
+/// along the inner residual and along a random direction, near and far.
 template <Vector V>
 void Certifier<V>::estimate_missing_constants(double distance) {
   Constants& c = constants_;
@@ -220,8 +237,10 @@ void Certifier<V>::estimate_missing_constants(double distance) {
   const bool inner_missing = std::isnan(c.hessian_lipschitz + c.cross_lipschitz);
   if (!outer_missing && !inner_missing) return;
   doubt("Lipschitz constants");
-  const double step = std::max(distance, std::cbrt(unit_roundoff<V>()) * (1 + norm(phases_.phi)));
-
+  // Over the distance itself, and over a short one: curvature that lives on a smaller scale than the distance
+  // is averaged away by the first. The short one is relative to φ, so that its units do not matter.
+  const double cube_root = std::cbrt(unit_roundoff<V>()), length_of_phi = norm(phases_.phi);
+  const double short_step = cube_root * (length_of_phi > 0 ? length_of_phi : distance > 0 ? distance : 1.0);
   double rho_hessian = 0, rho_cross = 0, outer_smoothness = 0, outer_cross = 0;
   const auto fresh = [](const V& like) { return Space<V>::zeros_like(like); };
   V direction = fresh(phases_.phi), moved = fresh(phases_.phi), here = fresh(phases_.phi),
@@ -232,8 +251,10 @@ void Certifier<V>::estimate_missing_constants(double distance) {
     Space<V>::axpy(-1, b, a);
     return length > 0 ? norm(a) / length : 0.0;
   };
-  for (int which = 0; which < 2; ++which) {
-    if (which == 0)
+  for (int which = 0; which < 4; ++which) {
+    const double step = which < 2 ? short_step : distance;
+    if (!(step > 0)) continue;
+    if (which % 2 == 0)
       Space<V>::copy(phases_.inner_residual, direction);
     else
       Space<V>::random(options_.seed, direction);

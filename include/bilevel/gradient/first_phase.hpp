@@ -16,9 +16,8 @@ struct ImplicitOptions {
   double outer_tolerance = 1e-6;
 
   Violations validate() const {
-    Violations v = certificate.validate();
-    v.not_negative("outer_tolerance", outer_tolerance);
-    return v;
+    Violations v("estimator");
+    return v.not_negative("outer_tolerance", outer_tolerance).add(certificate.validate());
   }
 };
 
@@ -130,7 +129,7 @@ void FirstPhase<V>::conclude(const V& theta, Curvature<V>* curvature, const Adjo
                               .gradient = e.gradient,
                               .smallest_ritz = adjoint.smallest_ritz,
                               .largest_ritz = adjoint.largest_ritz,
-                              .good_enough = std::max(0.1 * gradient_norm, options.outer_tolerance)},
+                              .good_enough = options.outer_tolerance},
                              options.certificate);
   e.certificate.judge(gradient_norm, options.outer_tolerance, succeeded(e.status));
   e.cost.seconds_certificate = watch.seconds();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <memory>
 #include <optional>
 
@@ -54,8 +55,7 @@ class Sensitivity {
   /// Solves π·J = w and writes −π·χ, i.e. w·dφ*/dθ, to `out`: the vector–Jacobian product. The solution π is
   /// returned.
   LinearSolution<V> pullback(const V& w, AdjointSolver<V>& solver, V& out, const V* warm = nullptr) {
-    CurvatureOperator<V> a(curvature(), symmetric_, true);
-    LinearSolution<V> solution = solver.solve(a, w, warm);
+    LinearSolution<V> solution = solve(w, true, solver, warm);
     curvature_->cross_times(solution.x, out);
     Space<V>::scale(-1, out);
     return solution;
@@ -66,8 +66,7 @@ class Sensitivity {
     V rhs = Space<V>::zeros_like(phi_);
     curvature().cross_apply(u, rhs);
     Space<V>::scale(-1, rhs);
-    CurvatureOperator<V> a(curvature(), symmetric_, false);
-    return solver.solve(a, rhs, nullptr);
+    return solve(rhs, false, solver, nullptr);
   }
 
   /// The whole of dφ*/dθ, |φ|×|θ|, for small problems; empty where J is singular and there is no derivative.
@@ -83,6 +82,24 @@ class Sensitivity {
   }
 
  private:
+  /// J·x = b or Jᵀ·x = b. A right side so small or large that squares of it leave the range of double is
+  /// solved for in units of its own norm.
+  LinearSolution<V> solve(const V& b, bool transposed, AdjointSolver<V>& solver, const V* warm) {
+    CurvatureOperator<V> a(curvature(), symmetric_, transposed);
+    const double size = norm(b);
+    if (size == 0 || !std::isfinite(size) || (size > 1e-100 && size < 1e100)) return solver.solve(a, b, warm);
+    V unit = duplicate(b);
+    Space<V>::scale(1 / std::sqrt(size), unit);
+    Space<V>::scale(1 / std::sqrt(size), unit);
+    LinearSolution<V> solution = solver.solve(a, unit, nullptr);
+    Space<V>::scale(size, solution.x);
+    solution.residual_norm *= size;
+    solution.rhs_norm *= size;
+    solution.target *= size;
+    solution.message += fmt::format("; in units of ‖b‖ = {:.3g}", size);
+    return solution;
+  }
+
   Equilibrium<V>& problem_;
   bool symmetric_;
   V phi_, theta_;

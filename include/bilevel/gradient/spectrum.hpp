@@ -17,7 +17,8 @@ struct Spectrum {
 };
 
 /// From the whole matrix. `smallest` is lowered and `largest` raised by the error of the computation.
-Spectrum dense_spectrum(const Eigen::MatrixXd& matrix, bool symmetric);
+/// `error` is how far the matrix may be from the one that is meant, in the 2-norm.
+Spectrum dense_spectrum(const Eigen::MatrixXd& matrix, bool symmetric, double error = 0);
 
 /// By Lanczos from a random start: estimates from inside the spectrum. Unknown where it did not converge.
 Spectrum lanczos_spectrum(Index size, const std::function<void(const double*, double*)>& apply,

@@ -190,10 +190,9 @@ std::optional<Stop> Minimiser<V>::test() {
   if (const double length = norm(state_.phi); !(length <= state_.reach))
     return Stop{
         Status::diverged,
-        fmt::format(
-            "‖φ‖ = {:.3g} exceeds {:.3g} = divergence·max(1, ‖start‖): the loss is unbounded below or "
-            "the step is too long; {}",
-            length, state_.reach, progress())};
+        fmt::format("‖φ‖ = {:.3g} exceeds {:.3g} = divergence·max(1, ‖start‖): the loss is unbounded below, "
+                    "the step is too long, or `divergence` is too small for this problem's scale; {}",
+                    length, state_.reach, progress())};
   const double decrease = std::abs(previous_value_ - state_.value);
   if (options_.relative_decrease > 0 &&
       decrease <= options_.relative_decrease * std::max(std::abs(previous_value_), std::abs(state_.value)))

@@ -5,8 +5,11 @@
 
 namespace bilevel {
 
-/// Replaces the file as a whole or not at all: writes beside it, flushes to disk, renames. On failure the
-/// old file is untouched and the message (empty on success) names the path and the system's reason.
-[[nodiscard]] std::string replace_file(const std::string& path, std::string_view contents);
+/// Replaces the file as a whole or not at all: writes beside it, flushes to disk where `durable`, renames. A
+/// link is followed and the mode of an old file kept; what is not a file (a pipe, /dev/stdout) is written
+/// into. On failure the old file is untouched and the message (empty on success) names the path and the
+/// system's reason.
+[[nodiscard]] std::string replace_file(const std::string& path, std::string_view contents,
+                                       bool durable = true);
 
 }  // namespace bilevel

@@ -38,6 +38,11 @@ class Violations {
     return require(value >= least, field, value, fmt::format("must be at least {}", least));
   }
 
+  Violations& add(const Violations& other) {
+    texts_.insert(texts_.end(), other.texts_.begin(), other.texts_.end());
+    return *this;
+  }
+
   bool empty() const { return texts_.empty(); }
   const std::vector<std::string>& texts() const { return texts_; }
 

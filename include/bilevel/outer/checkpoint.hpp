@@ -46,8 +46,10 @@ struct Checkpoint {
   std::vector<HistoryEntry> history;
 };
 
-/// Replaces the file atomically; an empty string on success, else what went wrong.
-[[nodiscard]] std::string write_checkpoint(const std::string& path, const Checkpoint& checkpoint);
+/// Replaces the file atomically, and where `durable` flushes it to the disk; an empty string on success, else
+/// what went wrong.
+[[nodiscard]] std::string write_checkpoint(const std::string& path, const Checkpoint& checkpoint,
+                                           bool durable);
 
 /// Reads one back, every number to the last bit. Throws InvalidInput that names the file and what is wrong:
 /// missing, truncated, damaged (its checksum does not fit), of another version, or of another run (`identity`

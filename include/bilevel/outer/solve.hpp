@@ -90,6 +90,15 @@ class OuterRun {
 
   /// Before an evaluation: limits and the checkpoint. False when the run must stop.
   bool begin_evaluation();
+  /// The verdict with the norm that counts here, that of the projected gradient: components held by a bound
+  /// do not make the others more accurate.
+  void judge(Certificate& certificate, const Eigen::VectorXd& theta, const Eigen::VectorXd& gradient,
+             bool phases_converged) const;
+  /// Errors of the gradient below this do not matter at present.
+  double error_that_matters() const {
+    return now_.accepted ? std::max(0.1 * now_.accepted->gradient_norm, options_.gradient_tolerance)
+                         : options_.gradient_tolerance;
+  }
   /// Halfway: is the gradient good enough to act on, or shall the phases be repeated more accurately?
   bool tighten(Verdict verdict, bool phases_converged);
   /// After an evaluation. False when the run is over.
@@ -99,13 +108,15 @@ class OuterRun {
 
  private:
   bool stop(Status status, std::string message);
+  std::string write(bool durable);
 
   const SolveOptions& options_;
   Optimizer& optimizer_;
   Checkpoint now_;
   Summary summary_;
   Stopwatch watch_;
-  double seconds_before_ = 0;
+  double seconds_before_ = 0, seconds_durable_ = -everywhere;
+  std::string checkpoint_problem_;
 };
 
 }  // namespace detail
@@ -123,7 +134,6 @@ Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, con
     return host;
   };
   detail::OuterRun run(options, estimator.name(), optimizer, to_host(start));
-  estimator.set_outer_tolerance(options.gradient_tolerance);
 
   const auto from_host = [](const Eigen::VectorXd& host, const V& like) {
     V x = Space<V>::zeros_like(like);
@@ -138,14 +148,18 @@ Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, con
       warm = {from_host(point->phi, estimator.initial_phi()), from_host(point->pi, estimator.initial_phi())};
     Estimate<V> e;
     Cost cost;
+    Eigen::VectorXd gradient;
+    estimator.set_outer_tolerance(run.error_that_matters());
     do {
       estimator.set_tolerances(run.inner_tolerance(), run.adjoint_tolerance());
       e = estimator.estimate(theta, warm);
       cost += e.cost;
       if (options.warm_start) warm = {e.phi, e.pi};
+      gradient = to_host(e.gradient);
+      run.judge(e.certificate, run.theta(), gradient, succeeded(e.status));
     } while (run.tighten(e.certificate.verdict, succeeded(e.status)));
-    AcceptedPoint point{to_host(theta), to_host(e.phi), to_host(e.pi), to_host(e.gradient),
-                        e.outer_value,  unknown,        e.certificate};
+    AcceptedPoint point{run.theta(),   to_host(e.phi), to_host(e.pi), gradient,
+                        e.outer_value, unknown,        e.certificate};
     if (!run.end_evaluation(std::move(point), e.corrected_value, e.status, e.message, cost)) break;
   }
   return run.finish();

@@ -45,9 +45,10 @@ struct Constants {
 /// Upper bounds, in the 2-norm, of the rounding errors made when the quantities of a certificate
 /// are evaluated. NaN is "not known"; a certificate is then at best "estimated".
 struct Rounding {
-  double residual = unknown;  ///< of residual(φ, θ)
-  double adjoint = unknown;   ///< of ∂φ L_out − π·∂φ residual
-  double gradient = unknown;  ///< of ∂θ L_out − π·∂θ residual
+  double residual = unknown;   ///< of residual(φ, θ)
+  double adjoint = unknown;    ///< of ∂φ L_out − π·∂φ residual
+  double gradient = unknown;   ///< of ∂θ L_out − π·∂θ residual
+  double curvature = unknown;  ///< of the matrix ∂φ residual(φ, θ) as dense() or products give it
 };
 
 /// Curvature of L_in + β·L_out at one point, prepared once by `linearise` and multiplied many

@@ -59,9 +59,19 @@ V duplicate(const V& x) {
   return y;
 }
 
+/// ‖x‖₂, also where its square would leave the range of double.
 template <Vector V>
 double norm(const V& x) {
-  return std::sqrt(Space<V>::dot(x, x));
+  const double square = Space<V>::dot(x, x);
+  if (square >= 1e-280 && square <= 1e300) return std::sqrt(square);
+  const double largest = Space<V>::max_abs(x);
+  if (largest == 0 || !std::isfinite(largest)) return largest;
+  // Twice by the root of the scale: 1/largest itself may overflow.
+  V scaled = duplicate(x);
+  const double factor = 1 / std::sqrt(largest);
+  Space<V>::scale(factor, scaled);
+  Space<V>::scale(factor, scaled);
+  return largest * std::sqrt(Space<V>::dot(scaled, scaled));
 }
 
 template <Vector V>

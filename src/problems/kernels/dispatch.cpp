@@ -63,6 +63,7 @@ const Table& table() {
 /// work(i) for i in [0, count), each exactly once, on all threads where `elements` make it worth while.
 template <class Work>
 void for_each_piece(Index count, [[maybe_unused]] Index elements, Work work) {
+  table();  // a bad BILEVEL_KERNELS is refused here: nothing may be thrown among threads
   // Waking the threads costs some microseconds: the time of about this many elements on one.
   [[maybe_unused]] constexpr Index worth_while = 1 << 15;
 #ifdef _OPENMP
