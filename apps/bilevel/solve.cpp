@@ -114,6 +114,9 @@ int run(const SolveArguments& a) {
   options.checkpoint = a.checkpoint;
   options.resume = a.resume;
   options.identity = a.problem.identity();
+  const auto same_spelling = [](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path));
+  };
   const auto refuse_unless = [](bool fine, std::string_view what) {
     if (!fine) throw InvalidInput(std::string(what));
   };
@@ -124,8 +127,7 @@ int run(const SolveArguments& a) {
   refuse_unless(a.step == 0 || a.optimizer != "lbfgs",
                 "--step is for gradient-descent and adam; lbfgs finds its own");
   refuse_unless(a.checkpoint.empty() || a.problem.json.empty() ||
-                    std::filesystem::weakly_canonical(a.checkpoint) !=
-                        std::filesystem::weakly_canonical(a.problem.json),
+                    same_spelling(a.checkpoint) != same_spelling(a.problem.json),
                 "--json and --checkpoint name the same file");
   if (a.inner_tolerance > 0 || a.adjoint_tolerance > 0)
     options.tolerances =

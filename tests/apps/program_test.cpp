@@ -170,6 +170,13 @@ TEST(Program, BadInputSaysWhatToDo) {
       {"solve --problem quadratic --resume", "checkpoint"},
       {"solve --problem quadratic --json /nonexistent/x.json", "does not exist"},
       {"solve --problem quadratic --checkpoint /nonexistent/x", "does not exist"},
+      {"solve --problem quadratic --inner-tolerance nan", "positive"},
+      {"solve --problem quadratic --seconds -3", "--seconds"},
+      {"solve --problem quadratic --step 5", "gradient-descent and adam"},
+      {"solve --problem quadratic --optimizer adam --step -1", "--step"},
+      {"solve --problem quadratic --seed -1", "zero or more"},
+      {"solve --problem quadratic --size 1000000", "at most 20000"},
+      {"solve --problem quadratic --json same.json --checkpoint ./same.json", "the same file"},
       {"compare --problem quadratic --methods magic", "implicit-cg"},
       {"doctor --problem nothing", "quadratic"},
   };
@@ -179,6 +186,21 @@ TEST(Program, BadInputSaysWhatToDo) {
     EXPECT_NE(r.err.find(expected), std::string::npos) << arguments << " says: " << r.err;
     EXPECT_EQ(r.out, "") << arguments;
   }
+}
+
+TEST(Program, ABadKernelChoiceIsRefused) {
+  ::setenv("BILEVEL_KERNELS", "magic", 1);
+  const Result r = run("solve --problem ridge --samples 40000");
+  ::unsetenv("BILEVEL_KERNELS");
+  EXPECT_EQ(r.code, 2) << r.err;
+  EXPECT_NE(r.err.find("BILEVEL_KERNELS"), std::string::npos) << r.err;
+}
+
+TEST(Program, ComparesOnlyWithATruthThatExists) {
+  EXPECT_EQ(run("compare --problem logistic --theta 800").code, 1);
+  const json loose = run_json("compare --problem logistic --tolerance 0.3", 0),
+             tight = run_json("compare --problem logistic", 0);
+  EXPECT_NEAR(loose["truth"]["norm"].get<double>(), tight["truth"]["norm"].get<double>(), 1e-10);
 }
 
 TEST(Program, NoColoursAndNoProgressWhereThereIsNoTerminal) {

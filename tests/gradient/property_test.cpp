@@ -10,6 +10,8 @@
 
 #include <bilevel/gradient/certificate.hpp>
 #include <bilevel/problems/log_cosh.hpp>
+#include <bilevel/problems/pitchfork.hpp>
+#include <bilevel/problems/ridge.hpp>
 
 namespace bilevel {
 namespace {
@@ -136,6 +138,113 @@ TEST(Certificate, RigorousBoundHoldsOverRandomLogCoshProblems) {
     ratios.bound.push_back(c.bound / std::max(error, 1e-300));
   }
   ratios.print();
+}
+
+/// certify() on what two phases of a one-dimensional problem left, with errors injected.
+Certificate certify_scalar(Problem<Vec>& problem, double theta, double phi, double pi_error,
+                           double& gradient) {
+  const Vec t = Vec::Constant(1, theta), f = Vec::Constant(1, phi);
+  std::unique_ptr<Curvature<Vec>> curvature;
+  problem.linearise(f, t, 0, curvature);
+  Vec g(1), outer_theta(1), residual(1), product(1), cross(1);
+  problem.outer(f, t, {.phi = &g, .theta = &outer_theta});
+  problem.residual(f, t, residual);
+  curvature->times(Vec::Ones(1), product);
+  const Vec pi = Vec::Constant(1, g[0] / product[0] + pi_error);
+  curvature->times(pi, product);
+  curvature->cross_times(pi, cross);
+  const Vec estimate = outer_theta - cross;
+  gradient = estimate[0];
+  return certify<Vec>(problem, curvature.get(),
+                      {.theta = t,
+                       .phi = f,
+                       .pi = pi,
+                       .inner_residual = residual,
+                       .adjoint_residual = std::abs(g[0] - product[0]),
+                       .outer_phi = g,
+                       .outer_theta = outer_theta,
+                       .gradient = estimate},
+                      {});
+}
+
+// In one dimension the bound is reached: a term that is missing or too small shows.
+TEST(Certificate, RigorousBoundHoldsAndIsReachedInOneDimension) {
+  double closest_ridge = 0, closest_pitchfork = 0;
+  for (std::uint64_t seed = 1; seed <= 3000; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    std::mt19937_64 engine(seed);
+    std::normal_distribution<double> normal;
+    std::uniform_real_distribution<double> uniform(0, 1);
+    const auto error = [&] {
+      return uniform(engine) < 0.2 ? 0.0 : normal(engine) * std::pow(10.0, -14 + 14 * uniform(engine));
+    };
+
+    // Ridge with one sample: φ* = xt/(x² + λ), π = x_v(x_vφ − t_v)/(x² + λ), ∇ = −λφπ.
+    const double x = normal(engine), target = normal(engine), xv = normal(engine), tv = normal(engine),
+                 theta = 6 * uniform(engine) - 4;
+    problems::Ridge ridge(Eigen::MatrixXd::Constant(1, 1, x), Vec::Constant(1, target),
+                          Eigen::MatrixXd::Constant(1, 1, xv), Vec::Constant(1, tv));
+    const Long lambda = std::exp(static_cast<Long>(theta)), h = static_cast<Long>(x) * x + lambda,
+               phi = static_cast<Long>(x) * target / h;
+    const Long pi = xv * (static_cast<Long>(xv) * phi - tv) / h;
+    double gradient = 0;
+    const Certificate r = certify_scalar(ridge, theta, static_cast<double>(phi) + error(), error(), gradient);
+    ASSERT_EQ(r.kind, Kind::rigorous) << r.reason;
+    const double ridge_error =
+        static_cast<double>(std::abs(-lambda * phi * pi - static_cast<Long>(gradient)));
+    ASSERT_LE(ridge_error, r.bound);
+    closest_ridge = std::max(closest_ridge, ridge_error / r.bound);
+
+    // Pitchfork: φ* = √(θ/2), ∇ = (φ* − y)/(4φ*); errors small enough to stay on its branch.
+    problems::Pitchfork pitchfork;
+    const double fork = 0.2 + 3 * uniform(engine);
+    const Long settled = std::sqrt(static_cast<Long>(fork) / 2);
+    const Certificate p = certify_scalar(
+        pitchfork, fork, static_cast<double>(settled) * (1 + 0.05 * std::tanh(error())), error(), gradient);
+    ASSERT_EQ(p.kind, Kind::rigorous) << p.reason;
+    const double fork_error =
+        static_cast<double>(std::abs((settled - 1) / (4 * settled) - static_cast<Long>(gradient)));
+    ASSERT_LE(fork_error, p.bound);
+    closest_pitchfork = std::max(closest_pitchfork, fork_error / p.bound);
+  }
+  std::printf("largest true error / bound: ridge %.4f, pitchfork %.4f\n", closest_ridge, closest_pitchfork);
+  EXPECT_GT(closest_ridge, 0.9);
+  EXPECT_GT(closest_pitchfork, 0.5);
+}
+
+// The theorem's constant, written out independently.
+TEST(Certificate, TheoremsBoundIsThePapersFormula) {
+  auto problem =
+      problems::LogCosh::random({.phi = 6, .theta = 3, .condition = 20, .epsilon = 0.5, .seed = 11});
+  const Vec theta = problem.initial_theta();
+  const Vec phi = solve_exactly(problem, theta).phi.cast<double>() + Vec::Constant(6, 1e-6);
+  std::unique_ptr<Curvature<Vec>> curvature;
+  problem.linearise(phi, theta, 0, curvature);
+  Vec g(6), outer_theta(3), residual(6), cross(3);
+  problem.outer(phi, theta, {.phi = &g, .theta = &outer_theta});
+  problem.residual(phi, theta, residual);
+  const Vec pi = Vec::Zero(6);
+  curvature->cross_times(pi, cross);
+  const Vec gradient = outer_theta - cross;
+  const Certificate c = certify<Vec>(problem, curvature.get(),
+                                     {.theta = theta,
+                                      .phi = phi,
+                                      .pi = pi,
+                                      .inner_residual = residual,
+                                      .adjoint_residual = g.norm(),
+                                      .outer_phi = g,
+                                      .outer_theta = outer_theta,
+                                      .gradient = gradient,
+                                      .good_enough = 1e9},
+                                     {});
+  const Constants k = problem.constants(theta, phi, everywhere);
+  const double mu = k.mu, rho = std::max(k.hessian_lipschitz, k.cross_lipschitz), b = k.outer_lipschitz,
+               l = k.outer_smoothness;
+  const double m = std::max(k.cross_norm, k.outer_cross_lipschitz);
+  const double constant = m + (b * rho + 2 * m * l) / mu + 2 * m * b * rho / (mu * mu);
+  EXPECT_NEAR(c.theorem_bound, constant * (c.delta + c.delta_prime), 1e-9 * c.theorem_bound);
+  EXPECT_NEAR(c.delta_prime, g.norm() / mu, 1e-9 * c.delta_prime);
+  EXPECT_NEAR(c.delta, residual.norm() / mu, 1e-6 * c.delta);
 }
 
 }  // namespace

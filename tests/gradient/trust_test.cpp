@@ -191,6 +191,158 @@ TEST(Trust, LanczosFindsNegativeCurvatureThatConjugateGradientsMiss) {
   EXPECT_EQ(e.certificate.verdict, Verdict::untrusted) << e.certificate.reason;
 }
 
+// λ from 1e-6 to 1 at n = 300: Lanczos does not see the small end, phase 2 stops before it does, and neither
+// a bound nor trust may come of it.
+TEST(Trust, WhatLanczosHasNotSeenIsNotTrusted) {
+  const Index n = 300;
+  const Vec diagonal = Vec::LinSpaced(n, std::log(1e-6), 0).array().exp();
+  Vec g = Vec::Zero(n), b = Vec::Zero(n);
+  g.tail(20).setConstant(10);
+  g[0] = 0.03;
+  b.tail(20).setConstant(1);
+  b[0] = 1;
+  Functions<Vec> f;
+  f.initial_phi = [n] { return Vec(Vec::Zero(n)); };
+  f.initial_theta = [] { return Vec(Vec::Ones(1)); };
+  f.inner = [=](const Vec& phi, const Vec& theta, Wanted<Vec> w) {
+    if (w.phi) *w.phi = diagonal.cwiseProduct(phi) - theta[0] * b;
+    if (w.theta) *w.theta = Vec::Constant(1, -phi.dot(b));
+    return 0.5 * phi.dot(diagonal.cwiseProduct(phi)) - theta[0] * phi.dot(b);
+  };
+  f.outer = [=](const Vec& phi, const Vec&, Wanted<Vec> w) {
+    if (w.phi) *w.phi = g;
+    if (w.theta) w.theta->setZero();
+    return phi.dot(g);
+  };
+  f.hessian_times = [=](const Vec&, const Vec&, double, const Vec& v, Vec& out) {
+    out = diagonal.cwiseProduct(v);
+  };
+  f.cross_times = [=](const Vec&, const Vec&, double, const Vec& v, Vec& out) {
+    out = Vec::Constant(1, -b.dot(v));
+  };
+  f.cross_apply = [=](const Vec&, const Vec&, double, const Vec& u, Vec& out) { out = -u[0] * b; };
+  auto problem = make_problem(f);
+  Fixed inner(b.cwiseQuotient(diagonal));
+  const auto e = make_estimator<Vec>("implicit-cg", problem, inner, {.relative_tolerance = 1e-3})
+                     ->estimate(Vec::Ones(1), {});
+  const double truth = b.dot(g.cwiseQuotient(diagonal));
+  ASSERT_GT(std::abs(e.gradient[0] - truth), 0.5 * truth) << "the gradient is wrong";
+  EXPECT_EQ(e.adjoint_status, Status::converged);
+  EXPECT_EQ(e.certificate.verdict, Verdict::untrusted) << e.certificate.reason;
+}
+
+// L_in = ½(φ − sθ)², L_out = ln cosh(φ/s − 0.2): in units of 1e-9 a tolerance of 1e-8 is no accuracy at all.
+TEST(Trust, UnitsDoNotMatter) {
+  for (const double s : {1.0, 1e-9, 1e-12, 1e6}) {
+    Functions<Vec> f;
+    f.initial_phi = [] { return Vec(Vec::Zero(1)); };
+    f.initial_theta = [] { return Vec(Vec::Ones(1)); };
+    f.inner = [s](const Vec& phi, const Vec& theta, Wanted<Vec> w) {
+      const double d = phi[0] - s * theta[0];
+      if (w.phi) (*w.phi)[0] = d;
+      if (w.theta) (*w.theta)[0] = -s * d;
+      return 0.5 * d * d;
+    };
+    f.outer = [s](const Vec& phi, const Vec&, Wanted<Vec> w) {
+      if (w.phi) (*w.phi)[0] = std::tanh(phi[0] / s - 0.2) / s;
+      if (w.theta) w.theta->setZero();
+      return std::log(std::cosh(phi[0] / s - 0.2));
+    };
+    f.hessian_times = [](const Vec&, const Vec&, double, const Vec& v, Vec& out) { out = v; };
+    f.cross_times =
+        f.cross_apply = [s](const Vec&, const Vec&, double, const Vec& v, Vec& out) { out = -s * v; };
+    auto problem = make_problem(f);
+    for (const double distance : {0.0, 1e-8}) {
+      Fixed inner(Vec::Constant(1, s - distance));
+      const auto e = make_estimator<Vec>("implicit-direct", problem, inner)->estimate(Vec::Ones(1), {});
+      const double error = std::abs(e.gradient[0] - std::tanh(0.8));
+      EXPECT_TRUE(e.certificate.verdict != Verdict::trusted || error <= e.certificate.bound + 1e-12)
+          << "s = " << s << ", error " << error << ", bound " << e.certificate.bound;
+    }
+  }
+}
+
+TEST(Trust, NumbersWhoseSquaresUnderflowAreNotTakenForZero) {
+  const auto one = [](double x) { return Eigen::MatrixXd::Constant(1, 1, x); };
+  problems::Quadratic problem(one(1), one(1), Vec::Zero(1), one(1e163), Vec::Constant(1, 2e-163));
+  const Vec theta = Vec::Constant(1, 1e-163);
+  const auto inner = make_inner_solver<Vec>("newton", problem);
+  for (const std::string& method : methods()) {
+    const auto e = make_estimator<Vec>(method, problem, *inner)->estimate(theta, {});
+    const double error = std::abs(e.gradient[0] + 1);
+    EXPECT_TRUE(e.certificate.verdict != Verdict::trusted || error <= e.certificate.bound)
+        << method << ": error " << error;
+  }
+}
+
+// A matrix that came out of a cancellation: without a word about its rounding error no bound is rigorous.
+TEST(Trust, AHessianOfUnknownAccuracyGivesNoRigorousBound) {
+  struct Cancelling final : Problem<Vec> {
+    Vec initial_phi() const override { return Vec::Zero(1); }
+    Vec initial_theta() const override { return Vec::Zero(1); }
+    double inner(const Vec& phi, const Vec& theta, Wanted<Vec> w) override {
+      if (w.phi) *w.phi = phi - theta;
+      if (w.theta) *w.theta = theta - phi;
+      return 0.5 * (phi - theta).squaredNorm();
+    }
+    double outer(const Vec& phi, const Vec&, Wanted<Vec> w) override {
+      if (w.phi) *w.phi = phi;
+      if (w.theta) w.theta->setZero();
+      return 0.5 * phi.squaredNorm();
+    }
+    struct One final : Curvature<Vec> {
+      void times(const Vec& v, Vec& out) override { out = v; }
+      void cross_times(const Vec& v, Vec& out) override { out = -v; }
+      void cross_apply(const Vec& u, Vec& out) override { out = -u; }
+      double cross_norm() override { return 1; }
+    };
+    void linearise(const Vec&, const Vec&, double, std::unique_ptr<Curvature<Vec>>& reuse) override {
+      reuse = std::make_unique<One>();
+    }
+    Constants constants(const Vec&, const Vec&, double) override {
+      return {
+          .hessian_lipschitz = 0, .cross_lipschitz = 0, .outer_smoothness = 1, .outer_cross_lipschitz = 0};
+    }
+    Rounding rounding(const Vec&, const Vec&, const Vec&) override {
+      return {.residual = 0, .adjoint = 0, .gradient = 0, .curvature = curvature};
+    }
+    double curvature = unknown;
+  } problem;
+  Fixed inner(Vec::Constant(1, 0.5));
+  const auto kind = [&] {
+    return make_estimator<Vec>("implicit-direct", problem, inner)
+        ->estimate(Vec::Zero(1), {})
+        .certificate.kind;
+  };
+  EXPECT_EQ(kind(), Kind::estimated);
+  problem.curvature = 0;
+  EXPECT_EQ(kind(), Kind::rigorous);
+}
+
+TEST(Trust, KnowingMuDoesNotMakeTheBoundWorse) {
+  const auto problem = problems::make("logistic");
+  const auto inner = make_inner_solver<Vec>("newton", *problem, {.gradient_tolerance = 1e-5});
+  const auto e =
+      make_estimator<Vec>("implicit-direct", *problem, *inner)->estimate(Vec::Constant(20, -10.0), {});
+  EXPECT_EQ(e.certificate.kind, Kind::rigorous);
+  EXPECT_LE(e.certificate.bound, 1e-4) << "the penalty alone would give a bound above 1";
+}
+
+TEST(Trust, AWarmStartThatIsWorseThanTheInitialStateIsNotUsed) {
+  auto problem = problems::LogCosh::random({.seed = 6});
+  const auto inner = make_inner_solver<Vec>("gradient-descent", problem,
+                                            {.gradient_tolerance = 1e-8, .max_iterations = 100000});
+  const auto estimator = make_estimator<Vec>("implicit-cg", problem, *inner);
+  const Vec theta = problem.initial_theta();
+  const auto cold = estimator->estimate(theta, {});
+  const auto far = estimator->estimate(theta, {.phi = Vec::Constant(20, 1e6), .pi = Vec::Constant(20, 1e6)});
+  EXPECT_EQ(far.inner_iterations, cold.inner_iterations);
+  EXPECT_EQ(far.gradient, cold.gradient);
+  const auto near = estimator->estimate(theta, {.phi = cold.phi, .pi = cold.pi});
+  EXPECT_EQ(near.inner_iterations, 0);
+  EXPECT_EQ(near.adjoint_iterations, 0);
+}
+
 TEST(Trust, NotFiniteOracleIsNamed) {
   auto base = problems::Quadratic::random({.seed = 2});
   Functions<Vec> f;

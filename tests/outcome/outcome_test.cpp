@@ -3,7 +3,9 @@
 #include <set>
 #include <sstream>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <bilevel/outcome/atomic_file.hpp>
@@ -71,6 +73,29 @@ TEST(AtomicFile, ReplacesAsAWholeAndLeavesNothingBehind) {
   EXPECT_NE(replace_file(blocked, "x").find(blocked), std::string::npos);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 2);
   EXPECT_NE(replace_file("/nonexistent/file", "x").find("/nonexistent/file"), std::string::npos);
+
+  // A link leads to the file that is replaced, and the file keeps its mode.
+  std::filesystem::permissions(path,
+                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  const std::string link = (folder / "link").string();
+  std::filesystem::create_symlink(path, link);
+  EXPECT_EQ(replace_file(link, "three"), "");
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(slurp(path), "three");
+  EXPECT_EQ(std::filesystem::status(path).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+
+  // What is not a file is written into, not replaced.
+  const std::string pipe = (folder / "pipe").string();
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  EXPECT_EQ(replace_file(pipe, "through"), "");
+  char text[16] = {};
+  EXPECT_EQ(::read(reader, text, sizeof text), 7);
+  EXPECT_STREQ(text, "through");
+  ::close(reader);
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
   std::filesystem::remove_all(folder);
 }
 

@@ -115,6 +115,32 @@ TEST(Solve, BoundsHoldAndTheProjectedGradientDecides) {
   EXPECT_GT(s.gradient.norm(), 1e-2) << "the optimum lies outside, so the plain gradient does not vanish";
 }
 
+// Held components have large gradients; the free ones must be accurate all the same.
+TEST(Solve, EveryBoxedRunConvergesToATrueOptimum) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    for (const char* optimizer : {"lbfgs", "gradient-descent"}) {
+      SCOPED_TRACE(::testing::Message() << optimizer << ", seed " << seed);
+      Session run("quadratic", seeded(seed), optimizer);
+      SolveOptions options;
+      options.max_iterations = 5000;
+      options.gradient_tolerance = 1e-5;
+      options.box = {Vec::Constant(5, -0.3), Vec::Constant(5, 0.2)};
+      const Summary s = run.solve(options);
+      ASSERT_EQ(s.status, Status::converged) << s.message;
+      EXPECT_LE(options.box.projected_gradient_norm(s.theta, *run.problem->outer_gradient(s.theta)), 2e-5);
+    }
+  }
+  const auto eye = [] { return Eigen::MatrixXd(Eigen::MatrixXd::Identity(2, 2)); };
+  problems::Quadratic problem(eye(), eye(), Vec::Zero(2), eye(), Eigen::Vector2d(-100, 0));
+  const auto inner = make_inner_solver<Vec>("newton", problem);
+  const auto estimator = make_estimator<Vec>("implicit-cg", problem, *inner);
+  const auto optimizer = make_optimizer("lbfgs");
+  SolveOptions options;
+  options.box = {Eigen::Vector2d(0, -10), Eigen::Vector2d(10, 10)};
+  const Summary s = solve<Vec>(*estimator, *optimizer, Eigen::Vector2d(0, 5e-4), options);
+  EXPECT_LE(std::abs(s.theta[1]), 2e-6) << s.message;
+}
+
 TEST(Solve, MethodsThatCannotBeTrustedDoNotConverge) {
   for (const char* method : {"first-order", "one-step"}) {
     Session run("quadratic", seeded(1), "lbfgs", method);
@@ -294,6 +320,36 @@ TEST_F(CheckpointFile, ForeignFilesAreRefused) {
   o.resume = true;
   Session run("quadratic");
   EXPECT_THROW(run.solve(o), InvalidInput);
+}
+
+TEST_F(CheckpointFile, OtherBoundsAreAnotherRun) {
+  options.box = {Vec::Constant(5, -1), Vec::Constant(5, 1)};
+  EXPECT_NE(refusal(text).find("another run"), std::string::npos);
+}
+
+TEST_F(CheckpointFile, ALimitThatIsReachedStaysReached) {
+  SolveOptions o = options;
+  o.resume = true;
+  Session run("quadratic");
+  const Summary s = run.solve(o);
+  EXPECT_EQ(s.status, Status::iteration_limit);
+  EXPECT_EQ(s.iterations, 2);
+}
+
+TEST(Checkpoint, OneThatCannotBeWrittenAnyMoreIsSaid) {
+  const std::string folder = scratch("folder");
+  std::filesystem::create_directory(folder);
+  Session run("quadratic");
+  SolveOptions options;
+  options.checkpoint = folder + "/run";
+  int calls = 0;
+  options.callback = [&](const HistoryEntry&) {
+    if (++calls == 3) std::filesystem::remove_all(folder);
+    return true;
+  };
+  const Summary s = run.solve(options);
+  EXPECT_EQ(s.status, Status::converged);
+  EXPECT_NE(s.message.find("cannot write " + options.checkpoint), std::string::npos) << s.message;
 }
 
 TEST(Checkpoint, AFolderThatCannotBeWrittenIsSaidBeforeWorkStarts) {

@@ -260,7 +260,7 @@ void Certifier<V>::estimate_missing_constants(double distance) {
       Space<V>::random(options_.seed, direction);
     const double length = norm(direction);
     if (length == 0) continue;
-    Space<V>::scale(1 / length, direction);
+    Space<V>::scale(-1 / length, direction);  // against the residual: that is where φ* lies
     Space<V>::copy(phases_.phi, moved);
     Space<V>::axpy(step, direction, moved);
 
