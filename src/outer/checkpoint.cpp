@@ -166,10 +166,12 @@ Checkpoint decode(const json& j) {
 }  // namespace
 
 std::string write_checkpoint(const std::string& path, const Checkpoint& checkpoint, bool durable) {
-  const json run = encode(checkpoint);
-  const json file = {
-      {"format", format_name}, {"version", format_version}, {"checksum", fnv1a(run.dump())}, {"run", run}};
-  return replace_file(path, file.dump() + "\n", durable);
+  const std::string run = encode(checkpoint).dump();
+  const std::string head =
+      json{{"format", format_name}, {"version", format_version}, {"checksum", fnv1a(run)}}.dump();
+  return replace_file(
+      path, fmt::format("{},\"run\":{}}}\n", std::string_view(head).substr(0, head.size() - 1), run),
+      durable);
 }
 
 Checkpoint read_checkpoint(const std::string& path, const std::string& identity) {
