@@ -56,15 +56,15 @@ Colour colour_of(Verdict verdict) {
 }
 
 void print(const std::vector<Row>& rows) {
-  fmt::print("{}\n", coloured(Colour::bold, fmt::format("{:<26}{:>10}{:>10}{:>10}  {:<10}{:<10}{:>8}{:>10}",
-                                                        "method", "rel.error", "cosine", "bound", "kind",
-                                                        "verdict", "grad.eq", "seconds")));
+  fmt::print("{}\n", coloured(Colour::bold, fmt::format("{:<26}{:>9}{:>9}{:>9}{:>9}  {:<10}{:<10}{:>8}{:>8}",
+                                                        "method", "rel.err", "cosine", "error", "bound",
+                                                        "kind", "verdict", "grad.eq", "seconds")));
   for (const Row& row : rows) {
     if (!row.reason.empty()) continue;
     const auto& c = row.estimate.certificate;
-    const std::string cosine = std::isnan(row.cosine) ? "-" : fmt::format("{:.6f}", row.cosine);
-    fmt::print("{:<26}{:>10.1e}{:>10}{:>10.1e}  {:<10}{}{:>8.0f}{:>10.2e}\n", row.method, row.relative_error,
-               cosine, c.bound, name(c.kind),
+    const std::string cosine = std::isnan(row.cosine) ? "-" : fmt::format("{:.5f}", row.cosine);
+    fmt::print("{:<26}{:>9.1e}{:>9}{:>9.1e}{:>9.1e}  {:<10}{}{:>8.0f}{:>8.0e}\n", row.method,
+               row.relative_error, cosine, row.absolute_error, c.bound, name(c.kind),
                coloured(colour_of(c.verdict), fmt::format("{:<10}", name(c.verdict))),
                row.estimate.cost.gradient_equivalents(), row.estimate.cost.seconds());
   }
@@ -90,10 +90,19 @@ int run(const CompareArguments& a) {
   std::string truth_source = "closed form";
   std::optional<Vec> truth = problem->outer_gradient(theta);
   if (!truth) {
-    truth_source = "exact estimator at tolerance 1e-13";
+    const char* reference = size <= bilevel::Exact<Vec>::limit ? "exact" : "implicit-cg";
+    truth_source = fmt::format("{} at tolerance 1e-13", reference);
     inner_options.gradient_tolerance = std::min(a.tolerance, 1e-13);
-    truth = settle("exact").gradient;
+    const bilevel::Estimate<Vec> tight = settle(reference);
     inner_options.gradient_tolerance = a.tolerance;
+    truth = tight.gradient;
+    if (tight.certificate.verdict == Verdict::untrusted) {
+      fmt::print(stderr,
+                 "bilevel: there is nothing to compare with: no closed form, and the reference gradient "
+                 "cannot be trusted ({})\n",
+                 tight.certificate.reason);
+      return no;
+    }
   }
   if (!truth->allFinite()) {
     fmt::print(

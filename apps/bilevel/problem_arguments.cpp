@@ -1,5 +1,8 @@
 #include "problem_arguments.hpp"
 
+#include <cmath>
+#include <cstdlib>
+
 namespace app {
 
 using bilevel::InvalidInput;
@@ -13,16 +16,20 @@ void ProblemArguments::add_to(CLI::App& command) {
       ->delimiter(',')
       ->type_name("X,…");
   command.add_option("--size", settings.phi, "Number of inner variables φ (default: the problem's own)")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(positive);
   command
       .add_option("--parameters", settings.theta, "Number of outer parameters θ (default: the problem's own)")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(positive);
   command.add_option("--samples", settings.samples, "Training samples, for problems with data")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(positive);
   command
       .add_option("--condition", settings.condition,
                   "Condition number of the inner Hessian, for problems that can choose it")
-      ->type_name("K");
+      ->type_name("K")
+      ->check(positive);
   command.add_option("--penalty", settings.penalty, "global or per-feature, for problems with penalties");
   command.add_option("--seed", settings.seed, "Seed of everything random")
       ->capture_default_str()
@@ -71,7 +78,20 @@ Json ProblemArguments::describe(const bilevel::problems::ReferenceProblem& made)
   j["phi_size"] = made.initial_phi().size();
   j["theta_size"] = made.initial_theta().size();
   j["seed"] = settings.seed;
+  const auto given = [&](const char* key, const auto& value, bool set) {
+    if (set) j[key] = value;
+  };
+  given("samples", settings.samples, settings.samples != 0);
+  given("condition", settings.condition, settings.condition != 0);
+  given("penalty", settings.penalty, !settings.penalty.empty());
   return j;
+}
+
+std::string positive(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  const bool fine = end == text.c_str() + text.size() && value > 0 && std::isfinite(value);
+  return fine ? std::string() : fmt::format("{} must be a positive number", text);
 }
 
 std::string default_inner(bilevel::Index phi) {

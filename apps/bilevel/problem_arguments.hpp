@@ -31,6 +31,9 @@ struct ProblemArguments {
   Json describe(const bilevel::problems::ReferenceProblem& made) const;
 };
 
+/// For options that must be positive numbers: what is wrong with the text, or nothing.
+std::string positive(const std::string& text);
+
 /// Newton with Cholesky and a direct adjoint where |φ| is small, L-BFGS and conjugate gradients beyond.
 std::string default_inner(bilevel::Index phi);
 std::string default_adjoint(bilevel::Index phi);

@@ -55,7 +55,7 @@ bilevel::Box parse_bounds(const std::string& text, const bilevel::problems::Refe
     return value;
   };
   const double low = parse(text.substr(0, colon)), high = parse(text.substr(colon + 1));
-  if (!(low <= high)) throw refuse();
+  if (!(low <= high) || low == bilevel::everywhere || high == -bilevel::everywhere) throw refuse();
   return {Vec::Constant(size, low), Vec::Constant(size, high)};
 }
 
@@ -113,17 +113,13 @@ int run(const SolveArguments& a) {
   options.warm_start = !a.no_warm_start;
   options.checkpoint = a.checkpoint;
   options.resume = a.resume;
-  options.identity = a.problem.identity();
+  options.identity = fmt::format("{} inner={} adjoint={}", a.problem.identity(), a.inner, a.adjoint);
   const auto same_spelling = [](const std::string& path) {
     return std::filesystem::weakly_canonical(std::filesystem::absolute(path));
   };
   const auto refuse_unless = [](bool fine, std::string_view what) {
     if (!fine) throw InvalidInput(std::string(what));
   };
-  refuse_unless(a.inner_tolerance >= 0, "--inner-tolerance must be positive");
-  refuse_unless(a.adjoint_tolerance >= 0, "--adjoint-tolerance must be positive");
-  refuse_unless(a.seconds >= 0, "--seconds must be positive");
-  refuse_unless(a.step >= 0, "--step must be positive");
   refuse_unless(a.step == 0 || a.optimizer != "lbfgs",
                 "--step is for gradient-descent and adam; lbfgs finds its own");
   refuse_unless(a.checkpoint.empty() || a.problem.json.empty() ||
@@ -173,6 +169,7 @@ int run(const SolveArguments& a) {
   j["tolerances"] = {{"gradient", a.tolerance},
                      {"inner_used", s.used_inner_tolerance},
                      {"adjoint_used", s.used_adjoint_tolerance}};
+  j["bounds"] = {{"lower", array(options.box.lower)}, {"upper", array(options.box.upper)}};
   j["resumed"] = s.resumed;
   j["history"] = history(s);
   write_json(a.problem.json, j);
@@ -192,19 +189,25 @@ std::function<int()> add_solve(CLI::App& program) {
       .add_option("--adjoint", a->adjoint, "Adjoint solver (default: direct up to 500 variables, cg beyond)")
       ->type_name("NAME");
   command.add_option("--optimizer", a->optimizer, "gradient-descent, adam or lbfgs")->capture_default_str();
-  command.add_option("--step", a->step, "Step of gradient-descent (0: searched for) or adam")->type_name("X");
+  command.add_option("--step", a->step, "Step of gradient-descent (0: searched for) or adam")
+      ->type_name("X")
+      ->check(positive);
   command.add_option("--tolerance", a->tolerance, "Stop at this norm of the projected outer gradient")
       ->capture_default_str();
   command
       .add_option("--inner-tolerance", a->inner_tolerance,
                   "Fix the inner residual norm (default: tightens as the outer gradient shrinks)")
-      ->type_name("X");
+      ->type_name("X")
+      ->check(positive);
   command
       .add_option("--adjoint-tolerance", a->adjoint_tolerance,
                   "Fix the adjoint's relative residual (default: tightens likewise)")
-      ->type_name("X");
+      ->type_name("X")
+      ->check(positive);
   command.add_option("--iterations", a->iterations, "Most outer iterations")->capture_default_str();
-  command.add_option("--seconds", a->seconds, "Most seconds (default: no limit)")->type_name("X");
+  command.add_option("--seconds", a->seconds, "Most seconds (default: no limit)")
+      ->type_name("X")
+      ->check(positive);
   command
       .add_option("--bounds", a->bounds,
                   "Keep every θ within LO:HI (default: the problem's own bounds, -10:10 for log-penalties)")

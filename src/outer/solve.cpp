@@ -124,6 +124,7 @@ bool OuterRun::end_evaluation(AcceptedPoint point, double corrected_value, Statu
   const bool finite = std::isfinite(corrected_value) && point.gradient.allFinite();
   point.gradient_norm = finite ? options_.box.projected_gradient_norm(point.theta, point.gradient) : unknown;
 
+  if (!finite) trouble_ = fmt::format("; evaluation {} was not finite: {}", now_.evaluations, message);
   const Move move = optimizer_.advance(finite ? corrected_value : everywhere, point.gradient, now_.theta);
   HistoryEntry entry{now_.iterations,           move == Move::accepted,  point.outer_value,
                      point.gradient_norm,       point.certificate.bound, point.certificate.kind,
@@ -158,20 +159,21 @@ bool OuterRun::end_evaluation(AcceptedPoint point, double corrected_value, Statu
     if (c.verdict == Verdict::trusted)
       return stop(Status::converged, fmt::format("{} (asked for {:.3g}); {} error bound {:.3g}", where,
                                                  options_.gradient_tolerance, name(c.kind), c.bound));
-    return stop(Status::stalled, fmt::format("{}, but that gradient is {}: {} ({})", where, name(c.verdict),
-                                             c.reason, message));
+    return stop(Status::stalled,
+                fmt::format("{}, but that gradient is {}, its error bound is {:.3g}: {} ({})", where,
+                            name(c.verdict), c.bound, c.reason, message));
   }
   if (move == Move::stuck)
     return stop(
         Status::stalled,
-        fmt::format("no step lowers the outer loss any further; {}; the last gradient was {} ({})", where,
-                    name(now_.accepted->certificate.verdict), now_.accepted->certificate.reason));
+        fmt::format("no step lowers the outer loss any further; {}; the last gradient was {} ({}){}", where,
+                    name(now_.accepted->certificate.verdict), now_.accepted->certificate.reason, trouble_));
   if (!std::isnan(last_value) &&
       std::abs(last_value - point.outer_value) <= options_.relative_decrease * std::abs(point.outer_value) &&
       options_.relative_decrease > 0)
     return stop(Status::relative_decrease, fmt::format("the outer loss fell from {:.10g} to {:.10g} only; {}",
                                                        last_value, point.outer_value, where));
-  if (!go_on) return stop(Status::interrupted, fmt::format("interrupted: {}", where));
+  if (!go_on) return stop(Status::interrupted, where);
   return true;
 }
 

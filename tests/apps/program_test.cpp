@@ -160,17 +160,19 @@ TEST(Program, BadInputSaysWhatToDo) {
       {"solve --problem quadratic --theta 1,2", "wants 1 or 5"},
       {"solve --problem quadratic --theta nan", "not a finite number"},
       {"solve --problem quadratic --tolerance -1", "gradient_tolerance = -1"},
-      {"solve --problem quadratic --inner-tolerance -1", "positive"},
+      {"solve --problem quadratic --inner-tolerance -1", "--inner-tolerance"},
       {"solve --problem quadratic --bounds 3", "LO:HI"},
       {"solve --problem quadratic --bounds 3:x", "LO:HI"},
       {"solve --problem quadratic --bounds 3:1", "LO:HI"},
-      {"solve --problem quadratic --size -4", "phi = -4"},
+      {"solve --problem quadratic --size -4", "--size"},
+      {"solve --problem quadratic --size 0", "--size"},
+      {"solve --problem quadratic --bounds inf:inf", "LO:HI"},
       {"solve --problem quadratic --condition 0.5", "condition = 0.5"},
       {"solve --problem pitchfork --size 7", "not a setting"},
       {"solve --problem quadratic --resume", "checkpoint"},
       {"solve --problem quadratic --json /nonexistent/x.json", "does not exist"},
       {"solve --problem quadratic --checkpoint /nonexistent/x", "does not exist"},
-      {"solve --problem quadratic --inner-tolerance nan", "positive"},
+      {"solve --problem quadratic --inner-tolerance nan", "--inner-tolerance"},
       {"solve --problem quadratic --seconds -3", "--seconds"},
       {"solve --problem quadratic --step 5", "gradient-descent and adam"},
       {"solve --problem quadratic --optimizer adam --step -1", "--step"},
@@ -198,6 +200,7 @@ TEST(Program, ABadKernelChoiceIsRefused) {
 
 TEST(Program, ComparesOnlyWithATruthThatExists) {
   EXPECT_EQ(run("compare --problem logistic --theta 800").code, 1);
+  EXPECT_EQ(run("compare --problem pitchfork --theta 0").code, 1);
   const json loose = run_json("compare --problem logistic --tolerance 0.3", 0),
              tight = run_json("compare --problem logistic", 0);
   EXPECT_NEAR(loose["truth"]["norm"].get<double>(), tight["truth"]["norm"].get<double>(), 1e-10);

@@ -116,7 +116,7 @@ class OuterRun {
   Summary summary_;
   Stopwatch watch_;
   double seconds_before_ = 0, seconds_durable_ = -everywhere;
-  std::string checkpoint_problem_;
+  std::string checkpoint_problem_, trouble_;
 };
 
 }  // namespace detail
