@@ -86,7 +86,8 @@ LinearRun<V>::LinearRun(std::string_view solver, LinearOperator<V>& a, const V& 
     throw InvalidInput(
         fmt::format("{}: the warm start has {} elements and b has {}", solver_, Space<V>::size(*warm), n));
   const double rhs = norm(b);
-  if (!std::isfinite(rhs) || (rhs == 0 && Space<V>::max_abs(b) > 0))
+  // The recurrences work with squares of norms.
+  if (!std::isfinite(rhs * rhs) || (rhs * rhs == 0 && rhs > 0))
     throw InvalidInput(
         fmt::format("{}: the square of ‖b‖ leaves the range of double (max |b_i| = {:.3g}); "
                     "rescale the system",

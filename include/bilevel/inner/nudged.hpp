@@ -96,7 +96,7 @@ Constants Nudged<V>::constants(const V& center, double radius) {
 template <Vector V>
 std::optional<Stop> Nudged<V>::fault(double value, const V& gradient, double gradient_norm,
                                      long iteration) const {
-  if (std::isfinite(value) && std::isfinite(gradient_norm)) return {};
+  if (std::isfinite(value) && std::isfinite(gradient_norm * gradient_norm)) return {};
   const auto blame = [&](std::string_view oracle, double number) {
     return Stop{Status::not_finite, fmt::format("{} is {} at iteration {}", oracle, number, iteration)};
   };
