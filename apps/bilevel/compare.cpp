@@ -15,7 +15,6 @@ using bilevel::Verdict;
 struct CompareArguments {
   ProblemArguments problem;
   std::vector<std::string> methods;
-  std::string inner;
   double tolerance = 1e-12;
 };
 
@@ -74,12 +73,18 @@ void print(const std::vector<Row>& rows) {
 
 int run(const CompareArguments& a) {
   if (a.problem.listed()) return ok;
+  const std::vector<std::string> known = bilevel::estimator_names();
+  const std::vector<std::string>& methods = a.methods.empty() ? known : a.methods;
+  for (const std::string& method : methods)
+    if (std::find(known.begin(), known.end(), method) == known.end())
+      throw bilevel::InvalidInput(fmt::format("--methods: there is no estimator '{}'; there are: {}", method,
+                                              fmt::join(known, ", ")));
   const auto problem = a.problem.make();
   const Vec theta = a.problem.start(*problem);
   const bilevel::Index size = problem->initial_phi().size();
   bilevel::MinimiserOptions inner_options;
   inner_options.gradient_tolerance = a.tolerance;
-  const std::string inner_name = a.inner.empty() ? default_inner(size) : a.inner;
+  const std::string inner_name = a.problem.inner_name(size);
   const auto settle = [&](std::string_view method) {
     const auto inner = bilevel::make_inner_solver<Vec>(inner_name, *problem, inner_options);
     return bilevel::make_estimator<Vec>(method, *problem, *inner,
@@ -110,17 +115,11 @@ int run(const CompareArguments& a) {
         "bilevel: the gradient does not exist or is not finite at this theta: nothing to compare with\n");
     return no;
   }
-  std::vector<std::string> methods = a.methods;
-  if (methods.empty()) methods = bilevel::estimator_names();
 
   std::vector<Row> rows;
   for (const std::string& method : methods) {
     Row row;
     row.method = method;
-    const std::vector<std::string> known = bilevel::estimator_names();
-    if (std::find(known.begin(), known.end(), method) == known.end())
-      throw bilevel::InvalidInput(fmt::format("--methods: there is no estimator '{}'; there are: {}", method,
-                                              fmt::join(known, ", ")));
     try {
       row.estimate = settle(method);
       const Vec& g = row.estimate.gradient;
@@ -168,8 +167,6 @@ std::function<int()> add_compare(CLI::App& program) {
   command.add_option("--methods", a->methods, "Estimators to compare, separated by commas (default: all)")
       ->delimiter(',')
       ->type_name("NAME,…");
-  command.add_option("--inner", a->inner, "Inner solver (default: newton up to 500 variables, lbfgs beyond)")
-      ->type_name("NAME");
   command.add_option("--tolerance", a->tolerance, "Inner residual norm and adjoint relative residual")
       ->capture_default_str();
   command.footer(fmt::format(

@@ -13,7 +13,6 @@ using bilevel::Verdict;
 
 struct DoctorArguments {
   ProblemArguments problem;
-  std::string inner;
   double tolerance = 1e-10;
 };
 
@@ -56,7 +55,7 @@ int run(const DoctorArguments& a) {
   const bilevel::Index size = problem->initial_phi().size();
   bilevel::MinimiserOptions inner_options;
   inner_options.gradient_tolerance = a.tolerance;
-  const std::string inner_name = a.inner.empty() ? default_inner(size) : a.inner;
+  const std::string inner_name = a.problem.inner_name(size);
   const auto inner = bilevel::make_inner_solver<Vec>(inner_name, *problem, inner_options);
   const auto estimator =
       bilevel::make_estimator<Vec>(fmt::format("implicit-{}", default_adjoint(size)), *problem, *inner,
@@ -69,20 +68,9 @@ int run(const DoctorArguments& a) {
   symptoms.push_back({"settles", succeeded(e.inner_status), e.message});
   std::unique_ptr<bilevel::Curvature<Vec>> curvature;
   problem->linearise(e.phi, theta, 0, curvature);
-  bilevel::Spectrum spectrum;
-  if (size <= 1000) {
-    spectrum = bilevel::dense_spectrum(bilevel::dense_matrix(*curvature, e.phi), true);
-  } else {
-    Vec x(size), product(size);
-    spectrum = bilevel::lanczos_spectrum(
-        size,
-        [&](const double* in, double* out) {
-          x = Eigen::Map<const Vec>(in, size);
-          curvature->times(x, product);
-          Eigen::Map<Vec>(out, size) = product;
-        },
-        a.problem.settings.seed);
-  }
+  const bilevel::Spectrum spectrum =
+      size <= 1000 ? bilevel::dense_spectrum(bilevel::dense_matrix(*curvature, e.phi), true)
+                   : bilevel::lanczos_spectrum<Vec>(*curvature, e.phi, a.problem.settings.seed);
   const double kappa = spectrum.largest / spectrum.smallest;
   const bool definite = spectrum.smallest > 0;
   const double rate = definite ? (kappa - 1) / (kappa + 1) : 1;
@@ -158,8 +146,6 @@ std::function<int()> add_doctor(CLI::App& program) {
   CLI::App& command = *program.add_subcommand(
       "doctor", "Examine a problem: derivatives, conditioning, contraction, certificate");
   a->problem.add_to(command);
-  command.add_option("--inner", a->inner, "Inner solver (default: newton up to 500 variables, lbfgs beyond)")
-      ->type_name("NAME");
   command
       .add_option("--tolerance", a->tolerance, "Residual norm at which the inner problem counts as settled")
       ->capture_default_str();

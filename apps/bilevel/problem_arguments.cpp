@@ -36,6 +36,8 @@ void ProblemArguments::add_to(CLI::App& command) {
       ->check([](const std::string& text) {
         return text.starts_with('-') ? std::string("must be zero or more") : std::string();
       });
+  command.add_option("--inner", inner, "Inner solver (default: newton up to 500 variables, lbfgs beyond)")
+      ->type_name("NAME");
   command.add_option("--json", json, "Write the result as JSON to this file")->type_name("FILE");
 }
 
@@ -94,8 +96,8 @@ std::string positive(const std::string& text) {
   return fine ? std::string() : fmt::format("{} must be a positive number", text);
 }
 
-std::string default_inner(bilevel::Index phi) {
-  return phi <= 500 ? "newton" : "lbfgs";
+std::string ProblemArguments::inner_name(bilevel::Index phi) const {
+  return !inner.empty() ? inner : phi <= 500 ? "newton" : "lbfgs";
 }
 std::string default_adjoint(bilevel::Index phi) {
   return phi <= 500 ? "direct" : "cg";

@@ -18,6 +18,7 @@ struct ProblemArguments {
   std::string problem;
   bilevel::problems::Settings settings;
   std::vector<double> theta;
+  std::string inner;
   std::string json;
 
   void add_to(CLI::App& command);
@@ -26,6 +27,8 @@ struct ProblemArguments {
   std::unique_ptr<bilevel::problems::ReferenceProblem> make() const;
   /// --theta, one number for all elements or one for each; else the problem's own start.
   Eigen::VectorXd start(const bilevel::problems::ReferenceProblem& made) const;
+  /// --inner, or what suits this many variables.
+  std::string inner_name(bilevel::Index phi) const;
   /// What identifies the problem, on one line and as JSON.
   std::string identity() const;
   Json describe(const bilevel::problems::ReferenceProblem& made) const;
@@ -34,8 +37,7 @@ struct ProblemArguments {
 /// For options that must be positive numbers: what is wrong with the text, or nothing.
 std::string positive(const std::string& text);
 
-/// Newton with Cholesky and a direct adjoint where |φ| is small, L-BFGS and conjugate gradients beyond.
-std::string default_inner(bilevel::Index phi);
+/// Direct where |φ| is small (as Newton is then the default of --inner), conjugate gradients beyond.
 std::string default_adjoint(bilevel::Index phi);
 
 }  // namespace app

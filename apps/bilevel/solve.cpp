@@ -24,7 +24,7 @@ extern "C" void on_interrupt(int signal) {
 
 struct SolveArguments {
   ProblemArguments problem;
-  std::string inner, adjoint, optimizer = "lbfgs", checkpoint, bounds;
+  std::string adjoint, optimizer = "lbfgs", checkpoint, bounds;
   double tolerance = 1e-6, inner_tolerance = 0, adjoint_tolerance = 0, step = 0, seconds = 0;
   long iterations = 200;
   bool resume = false, no_warm_start = false;
@@ -74,9 +74,12 @@ Json history(const bilevel::Summary& summary) {
   return list;
 }
 
+bool trustworthy(const bilevel::Summary& s) {
+  return succeeded(s.status) && s.certificate.verdict == Verdict::trusted;
+}
+
 void print(const bilevel::Summary& s, const bilevel::Box& box, const std::optional<Vec>& best) {
-  const bool good = succeeded(s.status) && s.certificate.verdict == Verdict::trusted;
-  fmt::print("{}: {}\n", coloured(good ? Colour::green : Colour::red, name(s.status)), s.message);
+  fmt::print("{}: {}\n", coloured(trustworthy(s) ? Colour::green : Colour::red, name(s.status)), s.message);
   fmt::print("outer loss        {:.10g}\n", s.outer_value);
   fmt::print("gradient norm     {:.3g} (projected)\n", s.gradient_norm);
   fmt::print("certificate       {} {}, bound {:.3g}: {}\n", name(s.certificate.kind),
@@ -113,7 +116,7 @@ int run(const SolveArguments& a) {
   options.warm_start = !a.no_warm_start;
   options.checkpoint = a.checkpoint;
   options.resume = a.resume;
-  options.identity = fmt::format("{} inner={} adjoint={}", a.problem.identity(), a.inner, a.adjoint);
+  options.identity = fmt::format("{} inner={} adjoint={}", a.problem.identity(), a.problem.inner, a.adjoint);
   const auto same_spelling = [](const std::string& path) {
     return std::filesystem::weakly_canonical(std::filesystem::absolute(path));
   };
@@ -138,7 +141,7 @@ int run(const SolveArguments& a) {
     return !interrupted;
   };
 
-  const std::string inner_name = a.inner.empty() ? default_inner(size) : a.inner;
+  const std::string inner_name = a.problem.inner_name(size);
   const std::string adjoint_name = a.adjoint.empty() ? default_adjoint(size) : a.adjoint;
   const auto inner = bilevel::make_inner_solver<Vec>(inner_name, *problem);
   bilevel::Implicit<Vec> estimator(*problem, *inner, bilevel::make_adjoint_solver<Vec>(adjoint_name));
@@ -173,7 +176,7 @@ int run(const SolveArguments& a) {
   j["resumed"] = s.resumed;
   j["history"] = history(s);
   write_json(a.problem.json, j);
-  return succeeded(s.status) && s.certificate.verdict == Verdict::trusted ? ok : no;
+  return trustworthy(s) ? ok : no;
 }
 
 }  // namespace
@@ -183,8 +186,6 @@ std::function<int()> add_solve(CLI::App& program) {
   CLI::App& command =
       *program.add_subcommand("solve", "Learn θ of a ready-made problem by certified gradient descent");
   a->problem.add_to(command);
-  command.add_option("--inner", a->inner, "Inner solver (default: newton up to 500 variables, lbfgs beyond)")
-      ->type_name("NAME");
   command
       .add_option("--adjoint", a->adjoint, "Adjoint solver (default: direct up to 500 variables, cg beyond)")
       ->type_name("NAME");

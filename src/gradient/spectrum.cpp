@@ -45,7 +45,6 @@ Spectrum dense_spectrum(const Eigen::MatrixXd& matrix, bool symmetric, double er
   const double slack = 20 * static_cast<double>(matrix.rows()) * 0x1p-53 * matrix.norm() + error;
   s.smallest -= slack;
   s.largest += slack;
-  s.reliable = true;
   return s;
 }
 

@@ -1,6 +1,5 @@
 #include <bilevel/outer/checkpoint.hpp>
 
-#include <cstdint>
 #include <fstream>
 #include <sstream>
 
@@ -15,12 +14,6 @@ using nlohmann::json;
 
 constexpr std::string_view format_name = "bilevel-checkpoint";
 constexpr int format_version = 1;
-
-std::uint64_t fnv1a(std::string_view text) {
-  std::uint64_t hash = 14695981039346656037ULL;
-  for (const unsigned char c : text) hash = (hash ^ c) * 1099511628211ULL;
-  return hash;
-}
 
 // JSON has no NaN and no infinity; finite numbers are printed with as many digits as make them exact.
 json number(double x) {
@@ -165,10 +158,16 @@ Checkpoint decode(const json& j) {
 
 }  // namespace
 
+std::uint64_t checksum(std::string_view bytes) {
+  std::uint64_t hash = 14695981039346656037ULL;
+  for (const unsigned char byte : bytes) hash = (hash ^ byte) * 1099511628211ULL;
+  return hash;
+}
+
 std::string write_checkpoint(const std::string& path, const Checkpoint& checkpoint, bool durable) {
   const std::string run = encode(checkpoint).dump();
   const std::string head =
-      json{{"format", format_name}, {"version", format_version}, {"checksum", fnv1a(run)}}.dump();
+      json{{"format", format_name}, {"version", format_version}, {"checksum", checksum(run)}}.dump();
   return replace_file(
       path, fmt::format("{},\"run\":{}}}\n", std::string_view(head).substr(0, head.size() - 1), run),
       durable);
@@ -191,7 +190,7 @@ Checkpoint read_checkpoint(const std::string& path, const std::string& identity)
     if (file.at("version") != format_version)
       throw refuse(fmt::format("it has version {}, this program reads version {}", file.at("version").dump(),
                                format_version));
-    if (file.at("checksum") != fnv1a(file.at("run").dump()))
+    if (file.at("checksum") != checksum(file.at("run").dump()))
       throw refuse("its checksum does not fit: the file is damaged");
     checkpoint = decode(file.at("run"));
   } catch (const json::parse_error&) {

@@ -1,8 +1,6 @@
 #include <bilevel/outer/solve.hpp>
 
 #include <algorithm>
-#include <bit>
-#include <cstdint>
 
 namespace bilevel {
 
@@ -32,10 +30,11 @@ namespace {
 /// Bounds as a few letters: a run with other bounds is another run.
 std::string fingerprint(const Box& box) {
   if (box.lower.size() == 0 && box.upper.size() == 0) return "none";
-  std::uint64_t hash = 14695981039346656037ULL;
-  for (const Eigen::VectorXd* side : {&box.lower, &box.upper})
-    for (const double bound : *side) hash = (hash ^ std::bit_cast<std::uint64_t>(bound)) * 1099511628211ULL;
-  return fmt::format("{:016x}", hash);
+  const auto bytes = [](const Eigen::VectorXd& side) {
+    return std::string_view(reinterpret_cast<const char*>(side.data()),
+                            sizeof(double) * static_cast<std::size_t>(side.size()));
+  };
+  return fmt::format("{:016x}-{:016x}", checksum(bytes(box.lower)), checksum(bytes(box.upper)));
 }
 
 }  // namespace

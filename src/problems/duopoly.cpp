@@ -4,27 +4,12 @@
 
 #include <bilevel/problem/gamma.hpp>
 
+#include "scalar_curvature.hpp"
+
 namespace bilevel::problems {
 namespace {
 
 using Vec = Eigen::VectorXd;
-
-struct DuopolyCurvature final : Curvature<Vec> {
-  void times(const Vec& v, Vec& out) override { out[0] = hessian * v[0]; }
-  void cross_times(const Vec& v, Vec& out) override { out[0] = cross * v[0]; }
-  void cross_apply(const Vec& u, Vec& out) override { out[0] = cross * u[0]; }
-  bool dense(Eigen::MatrixXd& out) override {
-    out.setConstant(1, 1, hessian);
-    return true;
-  }
-  bool diagonal(Vec& out) override {
-    out.setConstant(1, hessian);
-    return true;
-  }
-  double cross_norm() override { return std::abs(cross); }
-
-  double hessian = unknown, cross = unknown;
-};
 
 }  // namespace
 
@@ -56,8 +41,8 @@ double Duopoly::outer(const Vec& phi, const Vec& theta, Wanted<Vec> wanted) {
 }
 
 void Duopoly::linearise(const Vec&, const Vec&, double beta, std::unique_ptr<Curvature<Vec>>& reuse) {
-  if (!reuse) reuse = std::make_unique<DuopolyCurvature>();
-  auto& curvature = static_cast<DuopolyCurvature&>(*reuse);
+  if (!reuse) reuse = std::make_unique<ScalarCurvature>();
+  auto& curvature = static_cast<ScalarCurvature&>(*reuse);
   // L_out is linear in φ: the nudge leaves the Hessian alone, and adds ∂θ∂φ L_out = b to χ.
   curvature.hessian = 2 * market_.slope;
   curvature.cross = (1 + beta) * market_.slope;

@@ -5,27 +5,12 @@
 
 #include <bilevel/problem/gamma.hpp>
 
+#include "scalar_curvature.hpp"
+
 namespace bilevel::problems {
 namespace {
 
 using Vec = Eigen::VectorXd;
-
-struct PitchforkCurvature final : Curvature<Vec> {
-  void times(const Vec& v, Vec& out) override { out[0] = hessian * v[0]; }
-  void cross_times(const Vec& v, Vec& out) override { out[0] = cross * v[0]; }
-  void cross_apply(const Vec& u, Vec& out) override { out[0] = cross * u[0]; }
-  bool dense(Eigen::MatrixXd& out) override {
-    out.setConstant(1, 1, hessian);
-    return true;
-  }
-  bool diagonal(Vec& out) override {
-    out.setConstant(1, hessian);
-    return true;
-  }
-  double cross_norm() override { return std::abs(cross); }
-
-  double hessian = unknown, cross = unknown;
-};
 
 }  // namespace
 
@@ -55,8 +40,8 @@ double Pitchfork::outer(const Vec& phi, const Vec&, Wanted<Vec> wanted) {
 
 void Pitchfork::linearise(const Vec& phi, const Vec& theta, double beta,
                           std::unique_ptr<Curvature<Vec>>& reuse) {
-  if (!reuse) reuse = std::make_unique<PitchforkCurvature>();
-  auto& curvature = static_cast<PitchforkCurvature&>(*reuse);
+  if (!reuse) reuse = std::make_unique<ScalarCurvature>();
+  auto& curvature = static_cast<ScalarCurvature&>(*reuse);
   curvature.hessian = 12 * phi[0] * phi[0] - 2 * theta[0] + beta;
   curvature.cross = -2 * phi[0];
 }

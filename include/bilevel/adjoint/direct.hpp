@@ -121,18 +121,14 @@ Eigen::MatrixXd Direct<V>::matrix(LinearOperator<V>& a, LinearRun<V>& run) const
                     n, options_.assembly_limit));
   dense.resize(n, n);
   V unit = Space<V>::zeros_like(run.x()), column = Space<V>::zeros_like(run.x());
-  std::vector<double> host(static_cast<std::size_t>(n), 0.0);
-  for (Index j = 0; j < n; ++j) {
-    host[static_cast<std::size_t>(j)] = 1;
-    Space<V>::from_host(host.data(), unit);
-    host[static_cast<std::size_t>(j)] = 0;
+  std::vector<double> zeros(static_cast<std::size_t>(n), 0.0);
+  for_each_unit(zeros.data(), unit, [&](Index j) {
     run.apply(unit, column);
     Space<V>::to_host(column, dense.col(j).data());
-    if (!dense.col(j).allFinite()) {
-      run.stop_not_finite(fmt::format("column {} of A", j));
-      break;
-    }
-  }
+    if (dense.col(j).allFinite()) return true;
+    run.stop_not_finite(fmt::format("column {} of A", j));
+    return false;
+  });
   return dense;
 }
 

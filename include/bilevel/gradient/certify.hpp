@@ -51,7 +51,7 @@ class Certifier {
   Certificate result_;
   Constants constants_;
   Rounding rounding_;
-  double pi_norm_ = 0, outer_norm_ = 0;
+  double pi_norm_ = 0, outer_norm_ = 0, cross_norm_ = unknown;
   std::vector<std::string> doubts_;
 };
 
@@ -203,15 +203,7 @@ Spectrum Certifier<V>::spectrum_here() {
     return dense_spectrum(matrix, symmetric, error);
   }
   if (!symmetric) return {};
-  V x = Space<V>::zeros_like(phases_.phi), product = Space<V>::zeros_like(phases_.phi);
-  Spectrum spectrum = lanczos_spectrum(
-      n,
-      [&](const double* in, double* out) {
-        Space<V>::from_host(in, x);
-        curvature_->times(x, product);
-        Space<V>::to_host(product, out);
-      },
-      options_.seed);
+  Spectrum spectrum = lanczos_spectrum(*curvature_, phases_.phi, options_.seed);
   result_.mu_source = result_.smoothness_source = "Lanczos";
   // Lanczos that did not converge has not seen the small end, and neither has phase 2: nothing can be said.
   if (std::isnan(spectrum.smallest)) return spectrum;
@@ -323,7 +315,8 @@ template <Vector V>
 void Certifier<V>::assemble() {
   const Constants& c = constants_;
   const double delta = result_.delta, mu = result_.mu;
-  const double chi = cross_norm_here();
+  if (std::isnan(cross_norm_)) cross_norm_ = cross_norm_here();  // once, though sharpening assembles again
+  const double chi = cross_norm_;
   const double bound =
       c.outer_cross_lipschitz * delta + pi_norm_ * c.cross_lipschitz * delta +
       (chi + c.cross_lipschitz * delta) *

@@ -13,7 +13,6 @@ namespace bilevel {
 struct Spectrum {
   double smallest = unknown;
   double largest = unknown;
-  bool reliable = false;  ///< from the whole matrix, its rounding error already taken off and added
 };
 
 /// From the whole matrix. `smallest` is lowered and `largest` raised by the error of the computation.
@@ -24,6 +23,20 @@ Spectrum dense_spectrum(const Eigen::MatrixXd& matrix, bool symmetric, double er
 Spectrum lanczos_spectrum(Index size, const std::function<void(const double*, double*)>& apply,
                           std::uint64_t seed);
 
+/// The same of a symmetric curvature on any vector type.
+template <Vector V>
+Spectrum lanczos_spectrum(Curvature<V>& curvature, const V& like, std::uint64_t seed) {
+  V x = Space<V>::zeros_like(like), product = Space<V>::zeros_like(like);
+  return lanczos_spectrum(
+      Space<V>::size(like),
+      [&](const double* in, double* out) {
+        Space<V>::from_host(in, x);
+        curvature.times(x, product);
+        Space<V>::to_host(product, out);
+      },
+      seed);
+}
+
 /// J of a curvature, from `dense()` or column by column.
 template <Vector V>
 Eigen::MatrixXd dense_matrix(Curvature<V>& curvature, const V& like) {
@@ -31,15 +44,13 @@ Eigen::MatrixXd dense_matrix(Curvature<V>& curvature, const V& like) {
   if (curvature.dense(matrix)) return matrix;
   const Index n = Space<V>::size(like);
   matrix.resize(n, n);
-  Eigen::VectorXd unit = Eigen::VectorXd::Zero(n);
-  V column = Space<V>::zeros_like(like), product = Space<V>::zeros_like(like);
-  for (Index j = 0; j < n; ++j) {
-    unit[j] = 1;
-    Space<V>::from_host(unit.data(), column);
-    unit[j] = 0;
-    curvature.times(column, product);
+  Eigen::VectorXd zeros = Eigen::VectorXd::Zero(n);
+  V unit = Space<V>::zeros_like(like), product = Space<V>::zeros_like(like);
+  for_each_unit(zeros.data(), unit, [&](Index j) {
+    curvature.times(unit, product);
     Space<V>::to_host(product, matrix.col(j).data());
-  }
+    return true;
+  });
   return matrix;
 }
 
@@ -50,15 +61,13 @@ Eigen::MatrixXd dense_cross(Curvature<V>& curvature, const V& phi, const V& thet
   const bool by_rows = n < m;
   Eigen::MatrixXd matrix(by_rows ? m : n, by_rows ? n : m);
   const V& from = by_rows ? phi : theta;
-  Eigen::VectorXd unit = Eigen::VectorXd::Zero(matrix.cols());
-  V direction = Space<V>::zeros_like(from), product = Space<V>::zeros_like(by_rows ? theta : phi);
-  for (Index j = 0; j < matrix.cols(); ++j) {
-    unit[j] = 1;
-    Space<V>::from_host(unit.data(), direction);
-    unit[j] = 0;
-    by_rows ? curvature.cross_times(direction, product) : curvature.cross_apply(direction, product);
+  Eigen::VectorXd zeros = Eigen::VectorXd::Zero(matrix.cols());
+  V unit = Space<V>::zeros_like(from), product = Space<V>::zeros_like(by_rows ? theta : phi);
+  for_each_unit(zeros.data(), unit, [&](Index j) {
+    by_rows ? curvature.cross_times(unit, product) : curvature.cross_apply(unit, product);
     Space<V>::to_host(product, matrix.col(j).data());
-  }
+    return true;
+  });
   if (by_rows) matrix.transposeInPlace();
   return matrix;
 }

@@ -91,13 +91,11 @@ std::optional<Stop> Newton<V>::form_hessian(Nudged<V>& nudged, const State<V>& s
           "use trust-region",
           n, options_.max_assembled));
     host_.setZero();
-    for (Index j = 0; j < n; ++j) {
-      host_[j] = 1;
-      Space<V>::from_host(host_.data(), *direction_);
-      host_[j] = 0;
+    for_each_unit(host_.data(), *direction_, [&](Index j) {
       curvature.times(*direction_, *column_);
       Space<V>::to_host(*column_, hessian_.col(j).data());
-    }
+      return true;
+    });
   }
   if (!hessian_.allFinite())
     return Stop{Status::not_finite,

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <bilevel/gradient/certificate.hpp>
@@ -45,6 +47,9 @@ struct Checkpoint {
   Cost cost;
   std::vector<HistoryEntry> history;
 };
+
+/// FNV-1a: notices damage, and tells one set of bounds from another.
+std::uint64_t checksum(std::string_view bytes);
 
 /// Replaces the file atomically, and where `durable` flushes it to the disk; an empty string on success, else
 /// what went wrong.

@@ -59,6 +59,19 @@ V duplicate(const V& x) {
   return y;
 }
 
+/// Calls `use(j)` with `unit` set to the j-th unit vector, for each j in turn until it returns false. `zeros`
+/// is host memory of unit's size that holds zeros, before and after.
+template <Vector V, class Use>
+void for_each_unit(double* zeros, V& unit, Use use) {
+  const Index n = Space<V>::size(unit);
+  for (Index j = 0; j < n; ++j) {
+    zeros[j] = 1;
+    Space<V>::from_host(zeros, unit);
+    zeros[j] = 0;
+    if (!use(j)) return;
+  }
+}
+
 /// ‖x‖₂, also where its square would leave the range of double.
 template <Vector V>
 double norm(const V& x) {
