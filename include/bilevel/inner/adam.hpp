@@ -28,7 +28,8 @@ struct AdamOptions {
 /// with the gradient and a constant step never comes to rest:
 ///   m ← b₁m + (1 − b₁)g,   v ← b₂v + (1 − b₂)g²,   v̂ ← max(v̂, v/(1 − b₂ᵏ))
 ///   φ ← φ − α/(1 − b₁ᵏ) · m/√v̂
-/// state.memory is m, v, v̂ and two of scratch.
+/// state.memory is m, v, v̂ and two of scratch. The derivative is exact; where the two under the maximum are
+/// equal, it is that of the old v̂.
 template <Vector V>
 class Adam final : public Step<V> {
  public:
@@ -37,9 +38,24 @@ class Adam final : public Step<V> {
   void check(Nudged<V>&, const State<V>&) override {}
   std::optional<Stop> begin(Nudged<V>& nudged, State<V>& state) override;
   std::optional<Stop> advance(Nudged<V>& nudged, State<V>& state) override;
+  std::size_t bytes() const override { return work_.empty() ? 0 : work_.size() * bytes_of(work_[0]); }
+  bool differentiable() const override { return true; }
+  Footprint footprint() const override { return {.memory = 3, .scratch = 2 + works}; }
+  bool linear() const override { return false; }
+  void differentiate(State<V>& state) override;
+  void pullback(Motion<V>& cotangent, V& gradient) override;
+  void pushforward(const V& gradient, Motion<V>& tangent) override;
 
  private:
+  void update_moments(const V& gradient, double k, V& m, V& v, V& largest, V& x, V& y) const;
+  // v̂ starts at floor², which keeps √v̂ ≥ floor. In float the square must not underflow.
+  double least() const { return std::max(options_.floor * options_.floor, 1e-30); }
+
   AdamOptions options_;
+  // Of the derivative: φ′ = φ + p·m′ + q·v̂′ and v̂′ = v̂ + s·(c·v′ − v̂), v′ = b₂v + h·g to first order.
+  static constexpr std::size_t works = 6;
+  std::vector<V> work_;          // q, h, scratch, s, p, ones
+  double correction_ = unknown;  // c
 };
 
 template <Vector V>
@@ -50,24 +66,19 @@ Adam<V>::Adam(AdamOptions options) : options_(options) {
 template <Vector V>
 std::optional<Stop> Adam<V>::begin(Nudged<V>&, State<V>& state) {
   state.reset_memory(5);
-  // v̂ starts at floor², which keeps √v̂ ≥ floor. In float the square must not underflow.
-  const double least = std::max(options_.floor * options_.floor, 1e-30);
-  const std::vector<double> host(static_cast<std::size_t>(Space<V>::size(state.phi)), least);
+  const std::vector<double> host(static_cast<std::size_t>(Space<V>::size(state.phi)), least());
   Space<V>::from_host(host.data(), state.memory[2]);
   return {};
 }
 
+/// m, v and v̂ of the k-th iteration, k from 1; x and y are scratch.
 template <Vector V>
-std::optional<Stop> Adam<V>::advance(Nudged<V>&, State<V>& state) {
-  V &m = state.memory[0], &v = state.memory[1], &largest = state.memory[2];
-  V &x = state.memory[3], &y = state.memory[4];
-  const double k = static_cast<double>(state.iteration + 1);
+void Adam<V>::update_moments(const V& gradient, double k, V& m, V& v, V& largest, V& x, V& y) const {
   const double b1 = options_.first_decay, b2 = options_.second_decay;
-
   Space<V>::scale(b1, m);
-  Space<V>::axpy(1 - b1, state.gradient, m);
-  Space<V>::copy(state.gradient, x);
-  Space<V>::multiply(state.gradient, x);
+  Space<V>::axpy(1 - b1, gradient, m);
+  Space<V>::copy(gradient, x);
+  Space<V>::multiply(gradient, x);
   Space<V>::scale(b2, v);
   Space<V>::axpy(1 - b2, x, v);
 
@@ -77,14 +88,103 @@ std::optional<Stop> Adam<V>::advance(Nudged<V>&, State<V>& state) {
   Space<V>::copy(largest, y);
   Space<V>::axpy(1, x, y);
   Space<V>::clamp(x, y, largest);
+}
 
+template <Vector V>
+std::optional<Stop> Adam<V>::advance(Nudged<V>&, State<V>& state) {
+  V &m = state.memory[0], &largest = state.memory[2], &x = state.memory[3], &y = state.memory[4];
+  const double k = static_cast<double>(state.iteration + 1);
+  update_moments(state.gradient, k, m, state.memory[1], largest, x, y);
   Space<V>::copy(largest, y);
   Space<V>::sqrt(y);
   Space<V>::copy(m, x);
   Space<V>::divide(y, x);
-  Space<V>::axpy(-options_.step / (1 - std::pow(b1, k)), x, state.phi);
+  Space<V>::axpy(-options_.step / (1 - std::pow(options_.first_decay, k)), x, state.phi);
   state.evaluated = false;
   return {};
+}
+
+template <Vector V>
+void Adam<V>::differentiate(State<V>& state) {
+  if (work_.empty() || Space<V>::size(work_[0]) != Space<V>::size(state.phi)) {
+    work_.clear();
+    while (work_.size() < works) work_.push_back(Space<V>::zeros_like(state.phi));
+    const std::vector<double> host(static_cast<std::size_t>(Space<V>::size(state.phi)), 1.0);
+    Space<V>::from_host(host.data(), work_[5]);
+  }
+  V &q = work_[0], &h = work_[1], &largest = work_[2], &s = work_[3], &p = work_[4], &ones = work_[5];
+  V &x = state.memory[3], &y = state.memory[4];
+  const double k = static_cast<double>(state.iteration + 1);
+  const double alpha = options_.step / (1 - std::pow(options_.first_decay, k));
+  correction_ = 1 / (1 - std::pow(options_.second_decay, k));
+
+  Space<V>::copy(state.memory[0], q);
+  Space<V>::copy(state.memory[1], h);
+  Space<V>::copy(state.memory[2], largest);
+  update_moments(state.gradient, k, q, h, largest, x, y);
+  // s is 1 where v̂ grew and 0 where it stayed. Growth is at least one unit in the last place of v̂, which
+  // is at least `least()`, up to its own rounding: 4/(u·least()) times that exceeds 1.
+  Space<V>::copy(largest, s);
+  Space<V>::axpy(-1, state.memory[2], s);
+  Space<V>::scale(4 / (unit_roundoff<V>() * least()), s);
+  Space<V>::scale(0, x);
+  Space<V>::clamp(x, ones, s);
+
+  // p = −α/√v̂′ and q = ½α·m′/v̂′^{3/2} = −½·p·m′/v̂′.
+  Space<V>::copy(largest, x);
+  Space<V>::sqrt(x);
+  Space<V>::copy(ones, p);
+  Space<V>::scale(-alpha, p);
+  Space<V>::divide(x, p);
+  Space<V>::multiply(p, q);
+  Space<V>::divide(largest, q);
+  Space<V>::scale(-0.5, q);
+  Space<V>::copy(state.gradient, h);
+  Space<V>::scale(2 * (1 - options_.second_decay), h);
+}
+
+template <Vector V>
+void Adam<V>::pullback(Motion<V>& cotangent, V& gradient) {
+  const V &q = work_[0], &h = work_[1], &s = work_[3], &p = work_[4];
+  V &m = cotangent.memory[0], &v = cotangent.memory[1], &largest = cotangent.memory[2], &x = work_[2];
+  Space<V>::copy(cotangent.phi, x);
+  Space<V>::multiply(p, x);
+  Space<V>::axpy(1, x, m);
+  Space<V>::copy(cotangent.phi, x);
+  Space<V>::multiply(q, x);
+  Space<V>::axpy(1, x, largest);
+  Space<V>::copy(largest, x);
+  Space<V>::multiply(s, x);
+  Space<V>::axpy(-1, x, largest);
+  Space<V>::axpy(correction_, x, v);
+  Space<V>::copy(v, gradient);
+  Space<V>::multiply(h, gradient);
+  Space<V>::axpy(1 - options_.first_decay, m, gradient);
+  Space<V>::scale(options_.first_decay, m);
+  Space<V>::scale(options_.second_decay, v);
+}
+
+template <Vector V>
+void Adam<V>::pushforward(const V& gradient, Motion<V>& tangent) {
+  const V &q = work_[0], &h = work_[1], &s = work_[3], &p = work_[4];
+  V &m = tangent.memory[0], &v = tangent.memory[1], &largest = tangent.memory[2], &x = work_[2];
+  Space<V>::scale(options_.first_decay, m);
+  Space<V>::axpy(1 - options_.first_decay, gradient, m);
+  Space<V>::copy(gradient, x);
+  Space<V>::multiply(h, x);
+  Space<V>::scale(options_.second_decay, v);
+  Space<V>::axpy(1, x, v);
+  Space<V>::copy(v, x);
+  Space<V>::scale(correction_, x);
+  Space<V>::axpy(-1, largest, x);
+  Space<V>::multiply(s, x);
+  Space<V>::axpy(1, x, largest);
+  Space<V>::copy(m, x);
+  Space<V>::multiply(p, x);
+  Space<V>::axpy(1, x, tangent.phi);
+  Space<V>::copy(largest, x);
+  Space<V>::multiply(q, x);
+  Space<V>::axpy(1, x, tangent.phi);
 }
 
 extern template class Adam<Eigen::VectorXd>;

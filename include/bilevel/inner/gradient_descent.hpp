@@ -29,6 +29,10 @@ class GradientDescent final : public Step<V> {
   std::optional<Stop> advance(Nudged<V>& nudged, State<V>& state) override;
   std::string note() const override;
   std::size_t bytes() const override { return scale_.bytes(); }
+  bool differentiable() const override { return true; }
+  Footprint footprint() const override { return {.memory = 0, .scratch = 2}; }
+  void pullback(Motion<V>& cotangent, V& gradient) override;
+  void pushforward(const V& gradient, Motion<V>& tangent) override;
   double step() const { return step_; }
 
  private:
@@ -67,6 +71,17 @@ template <Vector V>
 std::string GradientDescent<V>::note() const {
   if (options_.step > 0 || std::isnan(step_)) return {};
   return fmt::format("step {:.3g} = 1/L from {}", step_, scale_.source());
+}
+
+template <Vector V>
+void GradientDescent<V>::pullback(Motion<V>& cotangent, V& gradient) {
+  Space<V>::copy(cotangent.phi, gradient);
+  Space<V>::scale(-step_, gradient);
+}
+
+template <Vector V>
+void GradientDescent<V>::pushforward(const V& gradient, Motion<V>& tangent) {
+  Space<V>::axpy(-step_, gradient, tangent.phi);
 }
 
 extern template class GradientDescent<Eigen::VectorXd>;

@@ -34,6 +34,10 @@ class HeavyBall final : public Step<V> {
   std::optional<Stop> advance(Nudged<V>& nudged, State<V>& state) override;
   std::string note() const override;
   std::size_t bytes() const override { return scale_.bytes(); }
+  bool differentiable() const override { return true; }
+  Footprint footprint() const override { return {.memory = 1, .scratch = 2}; }
+  void pullback(Motion<V>& cotangent, V& gradient) override;
+  void pushforward(const V& gradient, Motion<V>& tangent) override;
   double step() const { return step_; }
   double momentum() const { return momentum_; }
 
@@ -90,6 +94,23 @@ std::string HeavyBall<V>::note() const {
   if (std::isnan(step_)) return {};
   return fmt::format("step {:.3g}, momentum {:.3g}{}{}", step_, momentum_,
                      options_.step > 0 ? "" : ", L from ", options_.step > 0 ? "" : scale_.source());
+}
+
+template <Vector V>
+void HeavyBall<V>::pullback(Motion<V>& cotangent, V& gradient) {
+  V& d = cotangent.memory[0];
+  Space<V>::axpy(1, cotangent.phi, d);
+  Space<V>::copy(d, gradient);
+  Space<V>::scale(-step_, gradient);
+  Space<V>::scale(momentum_, d);
+}
+
+template <Vector V>
+void HeavyBall<V>::pushforward(const V& gradient, Motion<V>& tangent) {
+  V& d = tangent.memory[0];
+  Space<V>::scale(momentum_, d);
+  Space<V>::axpy(-step_, gradient, d);
+  Space<V>::axpy(1, d, tangent.phi);
 }
 
 extern template class HeavyBall<Eigen::VectorXd>;

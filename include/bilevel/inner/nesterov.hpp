@@ -36,6 +36,10 @@ class Nesterov final : public Step<V> {
   std::optional<Stop> advance(Nudged<V>& nudged, State<V>& state) override;
   std::string note() const override;
   std::size_t bytes() const override { return scale_.bytes(); }
+  bool differentiable() const override { return true; }
+  Footprint footprint() const override { return {.memory = 1, .scratch = 2}; }
+  void pullback(Motion<V>& cotangent, V& gradient) override;
+  void pushforward(const V& gradient, Motion<V>& tangent) override;
   double step() const { return step_; }
   double momentum() const { return momentum_; }
 
@@ -87,6 +91,24 @@ std::string Nesterov<V>::note() const {
   if (std::isnan(step_)) return {};
   return fmt::format("step {:.3g}, momentum {:.3g}{}{}", step_, momentum_,
                      options_.step > 0 ? "" : ", L from ", options_.step > 0 ? "" : scale_.source());
+}
+
+template <Vector V>
+void Nesterov<V>::pullback(Motion<V>& cotangent, V& gradient) {
+  // The cotangent of x_{k+1} in all is φ_k's; x_k's is what φ_{k+1} had of it.
+  Space<V>::axpy(1 + momentum_, cotangent.phi, cotangent.memory[0]);
+  std::swap(cotangent.phi, cotangent.memory[0]);
+  Space<V>::scale(-momentum_, cotangent.memory[0]);
+  Space<V>::copy(cotangent.phi, gradient);
+  Space<V>::scale(-step_, gradient);
+}
+
+template <Vector V>
+void Nesterov<V>::pushforward(const V& gradient, Motion<V>& tangent) {
+  Space<V>::axpy(-step_, gradient, tangent.phi);
+  std::swap(tangent.phi, tangent.memory[0]);
+  Space<V>::scale(-momentum_, tangent.phi);
+  Space<V>::axpy(1 + momentum_, tangent.memory[0], tangent.phi);
 }
 
 extern template class Nesterov<Eigen::VectorXd>;

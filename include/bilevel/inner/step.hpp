@@ -37,6 +37,28 @@ struct State {
   }
 };
 
+/// A derivative of φ and of what a step remembers, or a cotangent of them.
+template <Vector V>
+struct Motion {
+  Motion(const V& like, std::size_t remembered) : phi(Space<V>::zeros_like(like)) {
+    for (std::size_t i = 0; i < remembered; ++i) memory.push_back(Space<V>::zeros_like(like));
+  }
+
+  V phi;
+  std::vector<V> memory;  ///< of the first Footprint::memory vectors of State::memory
+
+  void reset() {
+    Space<V>::scale(0, phi);
+    for (V& each : memory) Space<V>::scale(0, each);
+  }
+};
+
+/// Vectors of φ's shape that a step makes use of.
+struct Footprint {
+  std::size_t memory = 0;   ///< at the front of State::memory: what one iteration hands to the next
+  std::size_t scratch = 0;  ///< all others, in the state or of its own, that it may hold at once
+};
+
 /// One iteration of a minimiser. The gradient is always that AT state.phi, so a plain step is a map
 /// (φ, memory, ∇(φ)) → (φ, memory) and leaves the new point unevaluated; a step that searches
 /// leaves value, gradient and gradient_norm of the new point evaluated.
@@ -57,6 +79,28 @@ class Step {
   virtual std::string note() const { return {}; }
   /// Of the vectors and matrices held by the step itself, without those in the state.
   virtual std::size_t bytes() const { return 0; }
+
+  /// Whether the step is a plain map that can be differentiated: the functions below work. What `begin`
+  /// chose (the step length, the momentum) counts as a constant in them.
+  virtual bool differentiable() const { return false; }
+  /// Of a differentiable step.
+  virtual Footprint footprint() const { return {}; }
+  /// Whether φ, memory and gradient enter linearly: the derivative is the same everywhere, and
+  /// `differentiate` need not be called.
+  virtual bool linear() const { return true; }
+  /// Prepares the derivative of the advance that would follow from `state`, whose gradient is evaluated;
+  /// only scratch of the state is changed.
+  virtual void differentiate(State<V>& /*state*/) {}
+  /// `cotangent` of (φ, memory) after the advance becomes that of (φ, memory) before it, without what
+  /// passes through the gradient's dependence on φ; `gradient` is overwritten by the gradient's cotangent.
+  virtual void pullback(Motion<V>& /*cotangent*/, V& /*gradient*/) { refuse_derivative(); }
+  /// `tangent` of (φ, memory) before the advance becomes that after it, where the gradient's is `gradient`.
+  virtual void pushforward(const V& /*gradient*/, Motion<V>& /*tangent*/) { refuse_derivative(); }
+
+ private:
+  [[noreturn]] void refuse_derivative() const {
+    throw InvalidInput(fmt::format("{}: this step has no derivative", name()));
+  }
 };
 
 }  // namespace bilevel

@@ -1,0 +1,146 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <bilevel/adjoint/conjugate_gradient.hpp>
+#include <bilevel/gradient/beside.hpp>
+#include <bilevel/gradient/sensitivity.hpp>
+#include <bilevel/inner/tangent_run.hpp>
+
+namespace bilevel {
+
+struct ForwardModeOptions {
+  RunOptions run;
+  /// Bytes that the sensitivity dφ_k/dθ and the working vectors may take; > 0. The |φ|·|θ| numbers, times one
+  /// more for each vector of momentum, are why this method is for few parameters: 1 GiB is reached by 10⁴
+  /// inner variables with 10⁴ parameters of gradient descent.
+  std::size_t memory_limit = std::size_t{1} << 30;
+  /// Residual, relative to ‖ĝ‖, of the adjoint that the certificate leans on.
+  double adjoint_tolerance = 1e-10;
+  CertificateOptions certificate;
+  /// The gradient norm that counts as zero in the verdict (the outer loop sets its own).
+  double outer_tolerance = 1e-6;
+
+  Violations validate() const {
+    Violations v("forward-mode");
+    v.add(run.validate("forward-mode")).at_least("memory_limit", memory_limit > 0 ? 1 : 0, 1);
+    v.positive("adjoint_tolerance", adjoint_tolerance);
+    return v.not_negative("outer_tolerance", outer_tolerance).add(certificate.validate());
+  }
+};
+
+/// Real-time recurrent learning: the gradient of θ ↦ L_out(φ_T(θ), θ) by carrying S_k = dφ_k/dθ along,
+///   ∇θ = ∂θ L_out + ∂φ L_out·S_T.
+/// Nothing is stored of the way, whatever T; |θ| Hessian and cross products a step. Start, step length and
+/// momentum count as constants.
+///
+/// Its certificate needs an adjoint, which forward mode does not have: conjugate gradients find one at φ_T.
+/// The problem must outlive the estimator.
+template <Vector V>
+class ForwardMode final : public Estimator<V> {
+ public:
+  ForwardMode(Problem<V>& problem, std::unique_ptr<Step<V>> step, ForwardModeOptions options = {});
+
+  std::string_view name() const override { return "forward-mode"; }
+  Estimate<V> estimate(const V& theta, const Warm<V>& warm) override;
+  void set_tolerances(double inner, double adjoint) override {
+    run_.set_tolerance(inner);
+    adjoint_.set_tolerance(adjoint);
+  }
+  void set_outer_tolerance(double tolerance) override { options_.outer_tolerance = tolerance; }
+  V initial_phi() const override { return problem_.initial_phi(); }
+  V initial_theta() const override { return problem_.initial_theta(); }
+
+  /// Bytes that an estimate will hold.
+  static std::size_t bytes_needed(const V& phi, const V& theta, const Step<V>& step) {
+    // Beyond the run: start, φ̂, π̂, ĝ, the inner residual, that of π̂, five of the adjoint's solver; the
+    // gradient, ∂θ L_out, the gradient beside it.
+    return TangentRun<V>::bytes_needed(phi, theta, step) + 11 * bytes_of(phi) + 3 * bytes_of(theta);
+  }
+
+ private:
+  static std::unique_ptr<Step<V>> affordable(Problem<V>& problem, std::unique_ptr<Step<V>> step,
+                                             const ForwardModeOptions& options);
+
+  CountedEquilibrium<V> problem_;
+  ForwardModeOptions options_;
+  TangentRun<V> run_;
+  FirstPhase<V> first_;
+  Sensitivity<V> sensitivity_;
+  ConjugateGradient<V> adjoint_;
+};
+
+template <Vector V>
+std::unique_ptr<Step<V>> ForwardMode<V>::affordable(Problem<V>& problem, std::unique_ptr<Step<V>> step,
+                                                    const ForwardModeOptions& options) {
+  options.validate().throw_if_any();
+  if (!step || !step->differentiable()) return step;  // refused by the run, with its own words
+  const V phi = problem.initial_phi(), theta = problem.initial_theta();
+  const std::size_t needed = bytes_needed(phi, theta, *step);
+  if (needed > options.memory_limit)
+    throw InvalidInput(fmt::format(
+        "forward-mode.memory_limit = {} bytes is too small: {} parameters times {} inner variables times {} "
+        "(the state and what {} remembers) need {} bytes with the working vectors; use unrolled or "
+        "implicit-cg",
+        options.memory_limit, Space<V>::size(theta), Space<V>::size(phi), 1 + step->footprint().memory,
+        step->name(), needed));
+  return step;
+}
+
+template <Vector V>
+ForwardMode<V>::ForwardMode(Problem<V>& problem, std::unique_ptr<Step<V>> step, ForwardModeOptions options)
+    : problem_(problem),
+      options_(options),
+      run_(problem, affordable(problem, std::move(step), options), options.run, "forward-mode"),
+      first_(problem_, run_),
+      sensitivity_(problem_),
+      adjoint_([&] {
+        ConjugateGradientOptions cg;
+        cg.relative_tolerance = options.adjoint_tolerance;
+        return cg;
+      }()) {}
+
+template <Vector V>
+Estimate<V> ForwardMode<V>::estimate(const V& theta, const Warm<V>& warm) {
+  Estimate<V> e;
+  problem_.cost() = {};
+  std::size_t adjoint_bytes = 0;
+  if (first_.run(theta, warm, e) && run_.complete()) {
+    Stopwatch watch;
+    std::vector<double> host(static_cast<std::size_t>(Space<V>::size(theta)));
+    Space<V>::to_host(first_.outer_theta(), host.data());
+    for (std::size_t j = 0; j < host.size(); ++j)
+      host[j] += Space<V>::dot(first_.outer_phi(), run_.tangent(j));
+    Space<V>::from_host(host.data(), e.gradient);
+    e.adjoint_status = Status::converged;
+    e.message += fmt::format("; the sensitivity of {} by {} numbers was carried along", Space<V>::size(e.phi),
+                             host.size());
+    if (problem_.capabilities().differenced) e.message += "; products by finite differences, as asked";
+    e.cost.seconds_adjoint = watch.seconds();
+
+    Stopwatch certifying;
+    sensitivity_.move_to(e.phi, theta);
+    if (options_.certificate.enabled) {
+      V unused = Space<V>::zeros_like(theta);
+      LinearSolution<V> solution = sensitivity_.pullback(first_.outer_phi(), adjoint_, unused);
+      e.pi = std::move(solution.x);
+      e.adjoint_iterations = solution.iterations;
+      adjoint_bytes = solution.bytes;
+      e.message += fmt::format("; adjoint of the certificate (cg): {}", solution.message);
+    }
+    conclude_beside<V>(first_, sensitivity_.curvature(), theta,
+                       {.certificate = options_.certificate, .outer_tolerance = options_.outer_tolerance}, e);
+    e.cost.seconds_certificate = certifying.seconds();
+  } else {
+    e.certificate.reason = e.message;
+  }
+  e.cost.bytes = run_.bytes() + 6 * bytes_of(e.phi) + 3 * bytes_of(theta) + adjoint_bytes;
+  e.cost += problem_.cost();
+  return e;
+}
+
+extern template class ForwardMode<Eigen::VectorXd>;
+extern template class ForwardMode<Eigen::VectorXf>;
+
+}  // namespace bilevel
