@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <bilevel/inner/make_inner_solver.hpp>
+#include <bilevel/inner/recorded_run.hpp>
+#include <bilevel/inner/tangent_run.hpp>
 
 #include <conformance/allocation_counter.hpp>
 #include "inner/test_problems.hpp"
@@ -54,6 +56,41 @@ TEST(Allocation, NoneInsideANudgedIterationOfTheFirstOrderSteps) {
     };
     EXPECT_EQ(count(20), count(40));
   }
+}
+
+std::unique_ptr<Step<Vec>> differentiable_step(std::string_view name) {
+  if (name == "heavy-ball") return std::make_unique<HeavyBall<Vec>>();
+  if (name == "nesterov") return std::make_unique<Nesterov<Vec>>();
+  if (name == "adam") return std::make_unique<Adam<Vec>>();
+  return std::make_unique<GradientDescent<Vec>>();
+}
+
+// States that are held cost storage once; a second run of as many steps finds it there.
+TEST(Allocation, NoneInsideAStepThatIsDifferentiated) {
+  for (const std::string_view name : {"gradient-descent", "heavy-ball", "nesterov", "adam"})
+    for (const long snapshots : {0, 3}) {
+      SCOPED_TRACE(::testing::Message() << name << ", " << snapshots << " snapshots");
+      auto problem = inner_tests::flat_quartic(20);
+      const Vec theta = problem.initial_theta(), start = problem.initial_phi();
+      const auto back = [&](long steps) {
+        RecordedRun<Vec> run(problem, differentiable_step(name), {.steps = steps}, 0, snapshots, "test");
+        Vec gradient = Vec::Zero(1), pi = Vec::Zero(20);
+        run.solve(theta, 0, start);
+        run.reverse(start, gradient, pi);
+        const long before = allocations;
+        run.solve(theta, 0, start);
+        run.reverse(start, gradient, pi);
+        return allocations - before;
+      };
+      EXPECT_EQ(back(20), back(40));
+      const auto forth = [&](long steps) {
+        TangentRun<Vec> run(problem, differentiable_step(name), {.steps = steps}, "test");
+        const long before = allocations;
+        run.solve(theta, 0, start);
+        return allocations - before;
+      };
+      EXPECT_EQ(forth(20), forth(40));
+    }
 }
 
 }  // namespace

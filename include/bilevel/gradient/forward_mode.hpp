@@ -11,14 +11,14 @@
 namespace bilevel {
 
 struct ForwardModeOptions {
-  RunOptions run;
+  RunOptions run = {};
   /// Bytes that the sensitivity dφ_k/dθ and the working vectors may take; > 0. The |φ|·|θ| numbers, times one
   /// more for each vector of momentum, are why this method is for few parameters: 1 GiB is reached by 10⁴
   /// inner variables with 10⁴ parameters of gradient descent.
   std::size_t memory_limit = std::size_t{1} << 30;
   /// Residual, relative to ‖ĝ‖, of the adjoint that the certificate leans on.
   double adjoint_tolerance = 1e-10;
-  CertificateOptions certificate;
+  CertificateOptions certificate = {};
   /// The gradient norm that counts as zero in the verdict (the outer loop sets its own).
   double outer_tolerance = 1e-6;
 
@@ -54,9 +54,9 @@ class ForwardMode final : public Estimator<V> {
 
   /// Bytes that an estimate will hold.
   static std::size_t bytes_needed(const V& phi, const V& theta, const Step<V>& step) {
-    // Beyond the run: start, φ̂, π̂, ĝ, the inner residual, that of π̂, five of the adjoint's solver; the
+    // Beyond the run: start, φ̂, π̂, ĝ, the inner residual, that of π̂, nine of the adjoint's solver; the
     // gradient, ∂θ L_out, the gradient beside it.
-    return TangentRun<V>::bytes_needed(phi, theta, step) + 11 * bytes_of(phi) + 3 * bytes_of(theta);
+    return TangentRun<V>::bytes_needed(phi, theta, step) + 15 * bytes_of(phi) + 3 * bytes_of(theta);
   }
 
  private:
@@ -98,6 +98,7 @@ ForwardMode<V>::ForwardMode(Problem<V>& problem, std::unique_ptr<Step<V>> step, 
       adjoint_([&] {
         ConjugateGradientOptions cg;
         cg.relative_tolerance = options.adjoint_tolerance;
+        cg.ritz_steps = 0;
         return cg;
       }()) {}
 

@@ -9,7 +9,7 @@
 namespace bilevel {
 
 struct UnrolledOptions {
-  RunOptions run;
+  RunOptions run = {};
   /// K: follow only the last K steps back; ≥ 0. 0, the default, follows all. A run that has settled forgets
   /// what lies further back than a few times κ steps of gradient descent.
   long truncate = 0;
@@ -17,7 +17,7 @@ struct UnrolledOptions {
   /// other number holds as many snapshots as fit and computes the rest again, at r forward steps for one
   /// where C(s + r, s) ≥ T with s snapshots. The gradient is the same to the last bit.
   std::size_t memory_budget = 0;
-  CertificateOptions certificate;
+  CertificateOptions certificate = {};
   /// The gradient norm that counts as zero in the verdict (the outer loop sets its own).
   double outer_tolerance = 1e-6;
 
@@ -55,6 +55,12 @@ class Unrolled final : public Estimator<V> {
   /// Of the last estimate, those that were computed again among them.
   long forward_steps() const { return run_.forward_steps(); }
 
+  /// The memory_budget with which this many snapshots can be held.
+  static std::size_t bytes_for(const V& phi, const V& theta, const Step<V>& step, std::size_t snapshots) {
+    return RecordedRun<V>::work_bytes(phi, theta, step) + estimate_bytes(phi, theta) +
+           snapshots * RecordedRun<V>::snapshot_bytes(phi, step);
+  }
+
   static std::string_view name_of(const UnrolledOptions& options) {
     return options.truncate > 0        ? "unrolled-truncated"
            : options.memory_budget > 0 ? "unrolled-checkpointed"
@@ -82,14 +88,13 @@ long Unrolled<V>::affordable_snapshots(Problem<V>& problem, const Step<V>* step,
   options.validate().throw_if_any();
   if (options.memory_budget == 0 || !step) return 0;
   const V phi = problem.initial_phi(), theta = problem.initial_theta();
-  const std::size_t one = std::max<std::size_t>(RecordedRun<V>::snapshot_bytes(phi, *step), 1);
-  const std::size_t work = RecordedRun<V>::work_bytes(phi, theta, *step) + estimate_bytes(phi, theta);
-  if (options.memory_budget < work + one)
+  const std::size_t work = bytes_for(phi, theta, *step, 0), least = bytes_for(phi, theta, *step, 1);
+  if (options.memory_budget < least)
     throw InvalidInput(
         fmt::format("unrolled.memory_budget = {} bytes is too small: {} needs {} for its working vectors and "
                     "{} for each snapshot, at least {} bytes",
-                    options.memory_budget, step->name(), work, one, work + one));
-  return static_cast<long>((options.memory_budget - work) / one);
+                    options.memory_budget, step->name(), work, least - work, least));
+  return static_cast<long>((options.memory_budget - work) / std::max<std::size_t>(least - work, 1));
 }
 
 template <Vector V>
