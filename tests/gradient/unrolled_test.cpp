@@ -344,6 +344,9 @@ TEST(Unrolled, LetsGoOfCotangentsThatVanish) {
   const Estimate<Vec> e = unrolled.estimate(theta, {});
   EXPECT_LE((e.gradient - expected).norm(), 1e-12 * expected.norm());
   EXPECT_LT(e.cost.hessian_products, 5000);
+  EXPECT_LT(e.adjoint_iterations, 5000);
+  EXPECT_EQ(e.adjoint_status, Status::converged);
+  EXPECT_NE(e.message.find("vanished"), std::string::npos) << e.message;
 }
 
 template <class V>

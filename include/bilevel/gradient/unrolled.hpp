@@ -116,12 +116,14 @@ Estimate<V> Unrolled<V>::estimate(const V& theta, const Warm<V>& warm) {
     Space<V>::copy(first_.outer_theta(), e.gradient);
     const auto stop = run_.reverse(first_.outer_phi(), e.gradient, e.pi);
     e.cost += run_.cost();
-    e.adjoint_iterations = run_.reversed_steps();
+    e.adjoint_iterations = run_.followed_steps();
     e.adjoint_status = stop                                         ? stop->status
                        : run_.reversed_steps() < e.inner_iterations ? Status::approximate
                                                                     : Status::converged;
     e.message += fmt::format("; phase 2 ({}): {} of {} steps followed back", name(), e.adjoint_iterations,
                              e.inner_iterations);
+    if (!stop && run_.followed_steps() < run_.reversed_steps())
+      e.message += ", where the cotangents vanished";
     if (snapshots_ > 0)
       e.message += fmt::format(", {} snapshots held, {} steps taken again", run_.snapshots_held(),
                                run_.forward_steps() - e.inner_iterations);

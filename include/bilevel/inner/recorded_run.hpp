@@ -23,8 +23,10 @@ class RecordedRun final : public PlainRun<V> {
   /// of the gradient of step k and χ_k the cross derivative at φ_k, adds Σ c_k·χ_k to `gradient` and −Σ c_k
   /// to `pi`.
   std::optional<Stop> reverse(const V& outer_phi, V& gradient, V& pi);
-  /// How many steps `reverse` goes back.
+  /// How many steps `reverse` has to go back.
   long reversed_steps() const;
+  /// How many it went: fewer where the cotangents vanished on the way.
+  long followed_steps() const { return total_ - end_; }
 
   std::size_t bytes() const override;
   long snapshots_held() const { return static_cast<long>(held_.size()); }
