@@ -1,7 +1,10 @@
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <memory>
+
+#include <bilevel/outer/search.hpp>
 
 #include "commands.hpp"
 #include "problem_arguments.hpp"
@@ -25,6 +28,7 @@ extern "C" void on_interrupt(int signal) {
 struct SolveArguments {
   ProblemArguments problem;
   std::string adjoint, optimizer = "lbfgs", checkpoint, bounds;
+  long budget = 0;
   double tolerance = 1e-6, inner_tolerance = 0, adjoint_tolerance = 0, step = 0, seconds = 0;
   long iterations = 200;
   bool resume = false, no_warm_start = false;
@@ -81,7 +85,7 @@ bool trustworthy(const bilevel::Summary& s) {
 void print(const bilevel::Summary& s, const bilevel::Box& box, const std::optional<Vec>& best) {
   fmt::print("{}: {}\n", coloured(trustworthy(s) ? Colour::green : Colour::red, name(s.status)), s.message);
   fmt::print("outer loss        {:.10g}\n", s.outer_value);
-  fmt::print("gradient norm     {:.3g} (projected)\n", s.gradient_norm);
+  if (!bilevel::is_search(s.optimizer)) fmt::print("gradient norm     {:.3g} (projected)\n", s.gradient_norm);
   fmt::print("certificate       {} {}, bound {:.3g}: {}\n", name(s.certificate.kind),
              name(s.certificate.verdict), s.certificate.bound, s.certificate.reason);
   if (s.theta.size() <= 8) {
@@ -117,14 +121,30 @@ int run(const SolveArguments& a) {
   options.checkpoint = a.checkpoint;
   options.resume = a.resume;
   options.identity = fmt::format("{} inner={} adjoint={}", a.problem.identity(), a.problem.inner, a.adjoint);
+  const bool searching = bilevel::is_search(a.optimizer);
   const auto same_spelling = [](const std::string& path) {
     return std::filesystem::weakly_canonical(std::filesystem::absolute(path));
   };
   const auto refuse_unless = [](bool fine, std::string_view what) {
     if (!fine) throw InvalidInput(std::string(what));
   };
-  refuse_unless(a.step == 0 || a.optimizer != "lbfgs",
-                "--step is for gradient-descent and adam; lbfgs finds its own");
+  refuse_unless(a.step == 0 || (a.optimizer != "lbfgs" && !searching),
+                "--step is for gradient-descent and adam; lbfgs and the searches find their own");
+  const auto gradient_optimizers = bilevel::optimizer_names();
+  refuse_unless(searching || std::count(gradient_optimizers.begin(), gradient_optimizers.end(), a.optimizer),
+                fmt::format("there is no optimiser '{}'; there are: {}, and by values alone {}", a.optimizer,
+                            fmt::join(gradient_optimizers, ", "), fmt::join(bilevel::search_names(), ", ")));
+  const SolveArguments unsaid;
+  refuse_unless(!searching || (a.iterations == unsaid.iterations && a.tolerance == unsaid.tolerance),
+                "--iterations and --tolerance are for optimisers that use gradients; a search has --budget");
+  refuse_unless(a.budget == 0 || searching,
+                "--budget is for searches; the optimisers that use gradients have --iterations");
+  refuse_unless(
+      !searching || (a.checkpoint.empty() && !a.resume),
+      "--checkpoint and --resume are for optimisers that use gradients; a search cannot be resumed");
+  refuse_unless(
+      !searching || (a.adjoint.empty() && a.adjoint_tolerance == 0),
+      "--adjoint and --adjoint-tolerance are for optimisers that use gradients; a search has no adjoint");
   refuse_unless(a.checkpoint.empty() || a.problem.json.empty() ||
                     same_spelling(a.checkpoint) != same_spelling(a.problem.json),
                 "--json and --checkpoint name the same file");
@@ -136,17 +156,33 @@ int run(const SolveArguments& a) {
   std::signal(SIGINT, on_interrupt);
   std::signal(SIGTERM, on_interrupt);
   options.callback = [&](const bilevel::HistoryEntry& h) {
-    progress.show(fmt::format("iteration {:>4}  outer loss {:.8g}  gradient {:.2e} ± {:.1e} ({})",
-                              h.iteration, h.outer_value, h.gradient_norm, h.bound, name(h.verdict)));
+    progress.show(searching
+                      ? fmt::format("improvement {:>4}  outer loss {:.8g}", h.iteration, h.outer_value)
+                      : fmt::format("iteration {:>4}  outer loss {:.8g}  gradient {:.2e} ± {:.1e} ({})",
+                                    h.iteration, h.outer_value, h.gradient_norm, h.bound, name(h.verdict)));
     return !interrupted;
   };
 
   const std::string inner_name = a.problem.inner_name(size);
-  const std::string adjoint_name = a.adjoint.empty() ? default_adjoint(size) : a.adjoint;
+  const std::string adjoint_name = searching ? "none" : a.adjoint.empty() ? default_adjoint(size) : a.adjoint;
   const auto inner = bilevel::make_inner_solver<Vec>(inner_name, *problem);
-  bilevel::Implicit<Vec> estimator(*problem, *inner, bilevel::make_adjoint_solver<Vec>(adjoint_name));
-  const auto optimizer = bilevel::make_optimizer(a.optimizer, a.step);
-  const bilevel::Summary s = bilevel::solve<Vec>(estimator, *optimizer, start, options);
+  const auto by_gradients = [&] {
+    bilevel::Implicit<Vec> estimator(*problem, *inner, bilevel::make_adjoint_solver<Vec>(adjoint_name));
+    const auto optimizer = bilevel::make_optimizer(a.optimizer, a.step);
+    return bilevel::solve<Vec>(estimator, *optimizer, start, options);
+  };
+  const auto by_values = [&] {
+    if (a.inner_tolerance > 0) inner->set_tolerance(a.inner_tolerance);
+    bilevel::SettledValue<Vec> value(*problem, *inner, !a.no_warm_start);
+    bilevel::SearchOptions wanted;
+    if (a.budget > 0) wanted.max_evaluations = a.budget;
+    wanted.max_seconds = options.max_seconds;
+    wanted.box = options.box;
+    wanted.seed = a.problem.settings.seed;
+    wanted.callback = options.callback;
+    return bilevel::search<Vec>(a.optimizer, value, start, wanted);
+  };
+  const bilevel::Summary s = searching ? by_values() : by_gradients();
   progress.show("");
 
   print(s, options.box, problem->best_theta());
@@ -169,9 +205,9 @@ int run(const SolveArguments& a) {
                   {"adjoint", adjoint_name},
                   {"estimator", s.estimator},
                   {"optimizer", s.optimizer}};
-  j["tolerances"] = {{"gradient", a.tolerance},
-                     {"inner_used", s.used_inner_tolerance},
-                     {"adjoint_used", s.used_adjoint_tolerance}};
+  j["tolerances"] = {{"gradient", number(s.asked_gradient_tolerance)},
+                     {"inner_used", number(s.used_inner_tolerance)},
+                     {"adjoint_used", number(s.used_adjoint_tolerance)}};
   j["bounds"] = {{"lower", array(options.box.lower)}, {"upper", array(options.box.upper)}};
   j["resumed"] = s.resumed;
   j["history"] = history(s);
@@ -189,7 +225,15 @@ std::function<int()> add_solve(CLI::App& program) {
   command
       .add_option("--adjoint", a->adjoint, "Adjoint solver (default: direct up to 500 variables, cg beyond)")
       ->type_name("NAME");
-  command.add_option("--optimizer", a->optimizer, "gradient-descent, adam or lbfgs")->capture_default_str();
+  command
+      .add_option(
+          "--optimizer", a->optimizer,
+          fmt::format("By gradients: {}; by values alone, without a certificate: {}",
+                      fmt::join(bilevel::optimizer_names(), ", "), fmt::join(bilevel::search_names(), ", ")))
+      ->capture_default_str();
+  command.add_option("--budget", a->budget, "Whole solves that a search may make (default: 200)")
+      ->type_name("N")
+      ->check(positive);
   command.add_option("--step", a->step, "Step of gradient-descent (0: searched for) or adam")
       ->type_name("X")
       ->check(positive);
@@ -225,7 +269,8 @@ std::function<int()> add_solve(CLI::App& program) {
       "  bilevel solve --problem logistic --penalty per-feature --bounds=-8:4\n"
       "  bilevel solve --problem quadratic --size 2000 --inner lbfgs --adjoint cg --checkpoint run.ckpt\n"
       "  bilevel solve --problem quadratic --size 2000 --inner lbfgs --adjoint cg --checkpoint run.ckpt "
-      "--resume",
+      "--resume\n"
+      "  bilevel solve --problem ridge --penalty global --optimizer nlopt-bobyqa --budget 40",
       fmt::join(bilevel::inner_solver_names(), ", "), fmt::join(bilevel::adjoint_solver_names(), ", ")));
   return [a] { return run(*a); };
 }

@@ -150,6 +150,34 @@ TEST(Program, SolversAndOptimisersByName) {
       << "a first-order gradient is not trustworthy";
 }
 
+TEST(Program, SearchesByName) {
+  for (const char* search : {"random-search", "grid-search", "nlopt-bobyqa", "nlopt-direct"}) {
+    const std::string arguments =
+        std::string("solve --problem duopoly --bounds 0:10 --budget 101 --optimizer ") + search;
+    // Exit code 1: there is no certificate.
+    const json j = run_json(arguments, 1);
+    expect_common_fields(j);
+    EXPECT_EQ(j["methods"]["optimizer"], search);
+    EXPECT_EQ(j["methods"]["adjoint"], "none");
+    EXPECT_EQ(j["certificate"]["verdict"], "untrusted");
+    EXPECT_EQ(j["certificate"]["reason"], "a search of values has no gradient");
+    EXPECT_TRUE(j["gradient_norm"].is_null());
+    EXPECT_LE(j["evaluations"].get<long>(), 101);
+    EXPECT_EQ(j["history"].size(), j["evaluations"].get<std::size_t>());
+    // The leader's best quantity, (a − 2c_l + c_f)/2b.
+    EXPECT_NEAR(j["theta"][0].get<double>(), 5, 0.2) << search;
+    EXPECT_EQ(run_json(arguments, 1)["theta"], j["theta"]);
+    const Result r = run(arguments);
+    EXPECT_EQ(r.out.find("gradient norm"), std::string::npos) << r.out;
+    EXPECT_NE(run("solve --help").out.find(search), std::string::npos);
+    // Log-penalties have bounds of their own.
+    EXPECT_EQ(
+        run_json(std::string("solve --problem ridge --penalty global --budget 20 --optimizer ") + search,
+                 1)["bounds"]["lower"][0],
+        -10);
+  }
+}
+
 TEST(Program, BadInputSaysWhatToDo) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"solve", "--list"},
@@ -179,6 +207,15 @@ TEST(Program, BadInputSaysWhatToDo) {
       {"solve --problem quadratic --seed -1", "zero or more"},
       {"solve --problem quadratic --size 1000000", "at most 20000"},
       {"solve --problem quadratic --json same.json --checkpoint ./same.json", "the same file"},
+      {"solve --problem quadratic --optimizer magic", "nlopt-bobyqa"},
+      {"solve --problem quadratic --optimizer random-search", "bounds"},
+      {"solve --problem quadratic --optimizer grid-search --bounds=-1:1 --budget 20", "5 dimensions"},
+      {"solve --problem quadratic --optimizer nlopt-bobyqa --checkpoint search.ckpt", "cannot be resumed"},
+      {"solve --problem quadratic --optimizer nlopt-bobyqa --adjoint cg", "no adjoint"},
+      {"solve --problem quadratic --optimizer nlopt-bobyqa --iterations 5", "--budget"},
+      {"solve --problem quadratic --optimizer nlopt-bobyqa --step 1", "searches find their own"},
+      {"solve --problem quadratic --budget 5", "--iterations"},
+      {"solve --problem quadratic --optimizer nlopt-bobyqa --budget -5", "--budget"},
       {"compare --problem quadratic --methods magic", "implicit-cg"},
       {"doctor --problem nothing", "quadratic"},
   };

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include <bilevel/gradient/better_start.hpp>
 #include <bilevel/gradient/estimator.hpp>
 #include <bilevel/inner/inner_solver.hpp>
 #include <bilevel/problem/counted.hpp>
@@ -46,8 +47,6 @@ class FirstPhase {
   const V& outer_theta() const { return outer_theta_; }  ///< ∂θ L_out(φ̂)
 
  private:
-  V better_start(const V& theta, const Warm<V>& warm);
-
   CountedEquilibrium<V>& problem_;
   InnerSolver<V>& solver_;
   V residual_, outer_phi_, outer_theta_;
@@ -62,18 +61,6 @@ FirstPhase<V>::FirstPhase(CountedEquilibrium<V>& problem, InnerSolver<V>& solver
       outer_theta_(Space<V>::zeros_like(problem.initial_theta())) {}
 
 template <Vector V>
-V FirstPhase<V>::better_start(const V& theta, const Warm<V>& warm) {
-  V initial = problem_.initial_phi();
-  if (!warm.phi || Space<V>::size(*warm.phi) != Space<V>::size(initial) || !all_finite(*warm.phi))
-    return initial;
-  problem_.residual(initial, theta, residual_);
-  const double from_initial = norm(residual_);
-  problem_.residual(*warm.phi, theta, residual_);
-  const double from_warm = norm(residual_);
-  return from_warm <= from_initial || std::isnan(from_initial) ? *warm.phi : initial;
-}
-
-template <Vector V>
 bool FirstPhase<V>::run(const V& theta, const Warm<V>& warm, Estimate<V>& estimate) {
   require_shapes<V>(problem_, nullptr, &theta, "estimate");
   // Until there is a gradient, NaN: nobody takes it for one.
@@ -83,7 +70,7 @@ bool FirstPhase<V>::run(const V& theta, const Warm<V>& warm, Estimate<V>& estima
   estimate.pi = Space<V>::zeros_like(residual_);
 
   Stopwatch watch;
-  Solution<V> settled = solver_.solve(theta, 0, better_start(theta, warm));
+  Solution<V> settled = solver_.solve(theta, 0, better_start<V>(problem_, theta, warm.phi, residual_));
   estimate.phi = std::move(settled.phi);
   estimate.inner_status = estimate.status = settled.status;
   estimate.inner_iterations = settled.iterations;

@@ -1,0 +1,223 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <bilevel/gradient/estimator.hpp>
+#include <bilevel/gradient/settled_value.hpp>
+
+namespace bilevel {
+
+/// What the estimators that difference whole solves share: the free solve at θ, values at other θ (all
+/// settled from the free solution, so that they do not depend on each other's order), and how wrong those
+/// values are.
+///
+/// A value's error is π·r for the residual r that its solve left; π is not known here, but |ΔL_out|/|Δ‖r‖| is
+/// seen whenever a solve lowers its residual. With s the largest such slope and r the largest residual left,
+///   ε_f = safety·s·r + 4u·scale,   scale = the larger of |L_out| at the free solution and at the start.
+template <Vector V>
+class DifferencedSolves {
+ public:
+  DifferencedSolves(Equilibrium<V>& problem, InnerSolver<V>& solver)
+      : problem_(problem),
+        solver_(solver),
+        value_(problem, solver),
+        residual_(Space<V>::zeros_like(problem.initial_phi())) {}
+
+  /// Settles at θ. Fills phi, pi (zeros: there is no adjoint), values and statuses of `e`; false where
+  /// nothing can follow. The gradient is NaN until there is one.
+  bool begin(const V& theta, const Warm<V>& warm, Estimate<V>& e);
+  /// L_out(φ*(θ), θ), settled from the free solution.
+  double value(const V& theta);
+  /// ε_f, of the values so far.
+  double noise() const { return safety * slope() * residual_left_ + rounding_; }
+  /// (ε_f/scale)^{1/(order+1)}: where noise ε_f/h and truncation ∝ h^order are alike if the derivatives of
+  /// L_out are of its own size. Foresees residuals up to the tolerance, and is 0.1 at most.
+  double relative_step(int order) const;
+  /// With gradient and certificate (but for the verdict) in place: statuses, verdict, cost. No bound holds
+  /// where the free solution, pushed a little, did not come back.
+  void conclude(std::string_view message, double outer_tolerance, Estimate<V>& e);
+
+  long solves() const { return solves_; }
+  V initial_phi() const { return problem_.initial_phi(); }
+  V initial_theta() const { return problem_.initial_theta(); }
+  void set_tolerance(double tolerance) { solver_.set_tolerance(tolerance); }
+
+ private:
+  /// The slope seen on the way of one solve stands for directions it did not see.
+  static constexpr double safety = 4;
+
+  struct Point {
+    double value, residual;
+  };
+  Point look(const V& phi, const V& theta);
+  static void observe(const Point& before, const Point& after, double rounding, double& slope);
+  double slope() const { return fine_slope_ > 0 ? fine_slope_ : coarse_slope_; }
+  Settled<V> settle(const V& start, const V& theta);
+  void push(const V& theta, const Point& free);
+
+  CountedEquilibrium<V> problem_;
+  InnerSolver<V>& solver_;
+  SettledValue<V> value_;
+  V residual_, free_;
+  double scale_ = 1, rounding_ = 0, tolerance_ = 0;
+  double fine_slope_ = 0;    // from solves that started near their end
+  double coarse_slope_ = 0;  // from the way of the free solve, where nothing better was seen
+  double residual_left_ = 0;
+  long solves_ = 0;
+  Status worst_ = Status::converged;
+  std::string trouble_, unstable_;
+  Cost cost_;
+};
+
+template <Vector V>
+typename DifferencedSolves<V>::Point DifferencedSolves<V>::look(const V& phi, const V& theta) {
+  problem_.residual(phi, theta, residual_);
+  return {problem_.outer(phi, theta, {}), norm(residual_)};
+}
+
+template <Vector V>
+void DifferencedSolves<V>::observe(const Point& before, const Point& after, double rounding, double& slope) {
+  const double change = std::abs(before.value - after.value);
+  if (before.residual > 2 * after.residual && change > rounding && std::isfinite(change))
+    slope = std::max(slope, change / (before.residual - after.residual));
+}
+
+template <Vector V>
+Settled<V> DifferencedSolves<V>::settle(const V& start, const V& theta) {
+  Settled<V> settled = value_.from(start, theta);
+  cost_ += settled.cost;
+  ++solves_;
+  return settled;
+}
+
+template <Vector V>
+bool DifferencedSolves<V>::begin(const V& theta, const Warm<V>& warm, Estimate<V>& e) {
+  require_shapes<V>(problem_, nullptr, &theta, "estimate");
+  problem_.cost() = {};
+  cost_ = {};
+  solves_ = 0;
+  worst_ = Status::converged;
+  trouble_.clear();
+  unstable_.clear();
+  fine_slope_ = coarse_slope_ = 0;
+  e.gradient = Space<V>::zeros_like(theta);
+  const std::vector<double> nan(static_cast<std::size_t>(Space<V>::size(theta)), unknown);
+  Space<V>::from_host(nan.data(), e.gradient);
+  e.pi = Space<V>::zeros_like(residual_);
+
+  const V start = better_start<V>(problem_, theta, warm.phi, residual_);
+  const Point before = look(start, theta);
+  Settled<V> settled = settle(start, theta);
+  e.outer_value = e.corrected_value = settled.value;
+  e.inner_status = e.status = settled.status;
+  e.adjoint_status = Status::not_run;
+  e.inner_iterations = settled.iterations;
+  e.message = fmt::format("free solve by {}", settled.message);
+  const Point after{settled.value, settled.residual_norm};
+  const double magnitude =
+      std::max(std::abs(after.value), std::isfinite(before.value) ? std::abs(before.value) : 0);
+  scale_ = magnitude > 0 ? magnitude : 1;
+  rounding_ = 4 * unit_roundoff<V>() * scale_;
+  residual_left_ = after.residual;
+  tolerance_ = std::isfinite(settled.tolerance) ? settled.tolerance : 0;
+  e.phi = std::move(settled.phi);
+  free_ = e.phi;
+  if (e.status == Status::not_finite) {
+    e.certificate.reason = e.message;
+    conclude("", 0, e);
+    return false;
+  }
+  observe(before, after, rounding_, coarse_slope_);
+  if (tolerance_ > 0) {
+    // A solve of a tenth of the accuracy leaves residuals of the same kind: how much did they matter?
+    struct Restore {
+      InnerSolver<V>& solver;
+      double tolerance;
+      ~Restore() { solver.set_tolerance(tolerance); }
+    } restore{solver_, tolerance_};
+    solver_.set_tolerance(10 * tolerance_);
+    const Settled<V> loose = settle(start, theta);
+    observe({loose.value, loose.residual_norm}, after, rounding_, fine_slope_);
+  }
+  push(theta, after);
+  return true;
+}
+
+/// A saddle settles too, and values seen from there are those of another branch: give the state a push of
+/// 10⁻⁴·max(1, ‖φ̂‖) in a random direction and see whether it comes back.
+template <Vector V>
+void DifferencedSolves<V>::push(const V& theta, const Point& free) {
+  V pushed = Space<V>::zeros_like(free_);
+  Space<V>::random(1, pushed);
+  const double length = 1e-4 * std::max(1.0, norm(free_));
+  Space<V>::scale(length / norm(pushed), pushed);
+  Space<V>::axpy(1, free_, pushed);
+  const Point before = look(pushed, theta);
+  Settled<V> back = settle(pushed, theta);
+  const Point after{back.value, back.residual_norm};
+  observe(before, after, rounding_, fine_slope_);
+  const double change = std::abs(after.value - free.value);
+  if (!std::isfinite(change)) {
+    unstable_ = fmt::format("pushed by {:.3g}, the state {}", length, back.message);
+    return;
+  }
+  Space<V>::axpy(-1, free_, back.phi);
+  const double distance = norm(back.phi);
+  const double error = safety * slope() * (after.residual + free.residual) + rounding_;
+  if (distance > 10 * length && change > 10 * error)
+    unstable_ =
+        fmt::format("pushed by {:.3g}, the state went {:.3g} away and the outer loss from {:.6g} to {:.6g}",
+                    length, distance, free.value, after.value);
+}
+
+template <Vector V>
+double DifferencedSolves<V>::value(const V& theta) {
+  const Point before = look(free_, theta);
+  const Settled<V> settled = settle(free_, theta);
+  if (succeeded(worst_) && !succeeded(settled.status)) {
+    worst_ = settled.status;
+    trouble_ =
+        fmt::format("; solve {} ended {}: {}", solves_, bilevel::name(settled.status), settled.message);
+  }
+  if (settled.status == Status::not_finite) worst_ = settled.status;
+  const Point after{settled.value, settled.residual_norm};
+  observe(before, after, rounding_, fine_slope_);
+  residual_left_ = std::max(residual_left_, after.residual);
+  return settled.value;
+}
+
+template <Vector V>
+double DifferencedSolves<V>::relative_step(int order) const {
+  const double foreseen = std::max(slope() * std::max(residual_left_, tolerance_), rounding_);
+  return std::min(0.1, std::pow(foreseen / scale_, 1.0 / (order + 1)));
+}
+
+template <Vector V>
+void DifferencedSolves<V>::conclude(std::string_view message, double outer_tolerance, Estimate<V>& e) {
+  if (succeeded(e.status)) e.status = worst_;
+  if (!all_finite(e.gradient)) {
+    e.status = Status::not_finite;
+    e.certificate.kind = Kind::none;
+    e.certificate.bound = everywhere;
+    e.certificate.reason = "there is no gradient: " + (trouble_.empty() ? e.message : trouble_.substr(2));
+  }
+  if (!unstable_.empty()) {
+    e.certificate.kind = Kind::none;
+    e.certificate.bound = everywhere;
+    e.certificate.reason = "the free solution is not a stable one: " + unstable_;
+  }
+  e.certificate.inner_residual = residual_left_;
+  e.certificate.judge(norm(e.gradient), outer_tolerance, succeeded(e.status));
+  e.message += message;
+  e.message += trouble_;
+  e.cost += cost_;
+  e.cost += problem_.cost();
+  e.cost.bytes = std::max(e.cost.bytes, cost_.bytes + 4 * bytes_of(residual_) + 6 * bytes_of(e.gradient));
+}
+
+extern template class DifferencedSolves<Eigen::VectorXd>;
+extern template class DifferencedSolves<Eigen::VectorXf>;
+
+}  // namespace bilevel

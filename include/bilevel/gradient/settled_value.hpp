@@ -1,0 +1,114 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <bilevel/gradient/better_start.hpp>
+#include <bilevel/inner/inner_solver.hpp>
+#include <bilevel/problem/counted.hpp>
+#include <bilevel/space/eigen.hpp>
+
+namespace bilevel {
+
+/// What one whole solve says about θ.
+template <Vector V>
+struct Settled {
+  V phi;
+  double value = unknown;          ///< L_out(φ̂, θ); NaN where the status is not_finite
+  double residual_norm = unknown;  ///< measured afresh at φ̂
+  double tolerance = unknown;      ///< what the solver was asked to reach
+  long iterations = 0;
+  Status status = Status::not_run;
+  std::string message;
+  Cost cost;
+};
+
+/// θ ↦ L_out(φ*(θ), θ), by whatever settles. It asks for no derivative but the residual, so it serves an
+/// Equilibrium that minimises nothing. The problem and the solver must outlive it.
+template <Vector V>
+class SettledValue {
+ public:
+  /// Without `warm_start` every solve starts from the problem's own start, and values do not depend on what
+  /// was asked before.
+  SettledValue(Equilibrium<V>& problem, InnerSolver<V>& solver, bool warm_start = true);
+
+  /// From the last settled state, or from the problem's own start where that is nearer.
+  Settled<V> at(const V& theta);
+  /// From `start`, and without a trace in what follows.
+  Settled<V> from(const V& start, const V& theta);
+
+  V initial_phi() const { return problem_.initial_phi(); }
+  V initial_theta() const { return problem_.initial_theta(); }
+
+ private:
+  Settled<V> settle(const V& start, const V& theta);
+
+  CountedEquilibrium<V> problem_;
+  InnerSolver<V>& solver_;
+  bool warm_start_;
+  std::optional<V> last_;
+  V residual_;
+};
+
+template <Vector V>
+SettledValue<V>::SettledValue(Equilibrium<V>& problem, InnerSolver<V>& solver, bool warm_start)
+    : problem_(problem),
+      solver_(solver),
+      warm_start_(warm_start),
+      residual_(Space<V>::zeros_like(problem.initial_phi())) {
+  require_shapes<V>(problem, nullptr, nullptr, "settled value");
+}
+
+template <Vector V>
+Settled<V> SettledValue<V>::at(const V& theta) {
+  require_shapes<V>(problem_, nullptr, &theta, "settled value");
+  problem_.cost() = {};
+  Settled<V> settled = settle(better_start<V>(problem_, theta, last_, residual_), theta);
+  if (warm_start_ && all_finite(settled.phi)) last_ = duplicate(settled.phi);
+  return settled;
+}
+
+template <Vector V>
+Settled<V> SettledValue<V>::from(const V& start, const V& theta) {
+  require_shapes<V>(problem_, &start, &theta, "settled value");
+  problem_.cost() = {};
+  return settle(start, theta);
+}
+
+template <Vector V>
+Settled<V> SettledValue<V>::settle(const V& start, const V& theta) {
+  Stopwatch watch;
+  Solution<V> solution = solver_.solve(theta, 0, start);
+  if (Space<V>::size(solution.phi) != Space<V>::size(residual_))
+    throw InvalidInput(fmt::format("inner solver {} returned a state of {} elements, the problem wants {}",
+                                   solver_.name(), Space<V>::size(solution.phi), Space<V>::size(residual_)));
+  Settled<V> settled{.phi = std::move(solution.phi),
+                     .tolerance = solution.tolerance,
+                     .iterations = solution.iterations,
+                     .status = solution.status,
+                     .message = fmt::format("{}: {}", solver_.name(), solution.message),
+                     .cost = solution.cost};
+  const auto not_finite = [&](std::string_view what) {
+    settled.value = unknown;
+    settled.status = Status::not_finite;
+    settled.message += fmt::format("; {} is not finite at the settled state", what);
+  };
+  if (!all_finite(settled.phi)) {
+    not_finite("the state itself");
+  } else {
+    problem_.residual(settled.phi, theta, residual_);
+    settled.residual_norm = norm(residual_);
+    settled.value = problem_.outer(settled.phi, theta, {});
+    if (!std::isfinite(settled.residual_norm)) not_finite("the residual");
+    if (!std::isfinite(settled.value)) not_finite("the outer loss");
+  }
+  settled.cost += problem_.cost();
+  settled.cost.bytes = std::max(settled.cost.bytes, 3 * bytes_of(residual_));
+  settled.cost.seconds_inner = watch.seconds();
+  return settled;
+}
+
+extern template class SettledValue<Eigen::VectorXd>;
+extern template class SettledValue<Eigen::VectorXf>;
+
+}  // namespace bilevel

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <bilevel/gradient/settled_value.hpp>
+#include <bilevel/outer/solve.hpp>
+
+namespace bilevel {
+
+/// When a search of θ by values alone ends, and where it may look. The budget comes in two currencies;
+/// whichever is spent first ends the search.
+struct SearchOptions {
+  /// Whole solves, the start's among them; ≥ 1. 200 are what `solve` may take as iterations.
+  long max_evaluations = 200;
+  /// Cost::gradient_equivalents, for races with methods that use gradients; > 0. An evaluation that has begun
+  /// is finished, so that the last one may exceed it. No limit unless given.
+  double max_gradient_equivalents = std::numeric_limits<double>::infinity();
+  double max_seconds = std::numeric_limits<double>::infinity();
+  /// Where to look. Needed, with finite sides, by all but nlopt-bobyqa.
+  Box box;
+  /// Of random-search.
+  std::uint64_t seed = 1;
+  /// nlopt-bobyqa has converged when its trust region is at most this wide; ≥ 0. 1e-6 is finer than values
+  /// that are accurate to twelve digits can tell.
+  double theta_tolerance = 1e-6;
+  /// Called after every evaluation; false stops the search with status `interrupted`.
+  std::function<bool(const HistoryEntry&)> callback;
+
+  Violations validate() const;
+};
+
+/// random-search, grid-search, nlopt-bobyqa, nlopt-direct.
+std::vector<std::string> search_names();
+bool is_search(std::string_view name);
+
+namespace detail {
+
+/// What a search learns about one θ; it needs no vector type.
+struct Evaluation {
+  double value = unknown;
+  Eigen::VectorXd phi;
+  double tolerance = unknown;
+  Status status = Status::not_run;
+  std::string message;
+  Cost cost;
+};
+
+using Evaluate = std::function<Evaluation(const Eigen::VectorXd& theta)>;
+
+Summary search(std::string_view name, const Evaluate& evaluate, const Eigen::VectorXd& start,
+               const SearchOptions& options);
+
+}  // namespace detail
+
+/// Looks for the θ of smallest L_out(φ*(θ), θ) with no gradient, and returns the best θ it has seen. The
+/// first evaluation is that of the start, projected onto the box.
+///   random-search  uniform in the box
+///   grid-search    as many levels in each dimension as the budget allows, the ends of the box among them
+///   nlopt-bobyqa   a quadratic model in a trust region (Powell), local; NLopt's
+///   nlopt-direct   dividing rectangles, locally biased (Gablonsky), global; NLopt's
+/// Values that are not finite, and those of solves that diverged, count as infinite. There is no certificate.
+template <Vector V>
+Summary search(std::string_view name, SettledValue<V>& value, const V& start, const SearchOptions& options) {
+  const V like = value.initial_theta();
+  if (Space<V>::size(start) != Space<V>::size(like))
+    throw InvalidInput(fmt::format("{}: the start has {} elements, the problem's theta has {}", name,
+                                   Space<V>::size(start), Space<V>::size(like)));
+  if (!all_finite(start)) throw InvalidInput(fmt::format("{}: the start theta holds NaN or infinity", name));
+  const auto to_host = [](const V& x) {
+    Eigen::VectorXd host(Space<V>::size(x));
+    Space<V>::to_host(x, host.data());
+    return host;
+  };
+  V theta = Space<V>::zeros_like(start);
+  const auto evaluate = [&](const Eigen::VectorXd& host) {
+    Space<V>::from_host(host.data(), theta);
+    Settled<V> settled = value.at(theta);
+    return detail::Evaluation{settled.value,  to_host(settled.phi),       settled.tolerance,
+                              settled.status, std::move(settled.message), settled.cost};
+  };
+  return detail::search(name, evaluate, to_host(start), options);
+}
+
+}  // namespace bilevel
