@@ -1,0 +1,122 @@
+// Over random problems, strengths and accuracies of the phases: rigorous bounds of equilibrium propagation
+// are never below the true error, estimated ones almost never.
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "settling.hpp"
+
+namespace bilevel {
+namespace {
+
+using namespace nudged_tests;
+
+struct Ratios {
+  std::vector<double> all;
+  long below = 0;
+  void add(double bound, double error) {
+    all.push_back(bound / std::max(error, 1e-300));
+    below += all.back() < 1;
+  }
+  void print(const char* what) {
+    std::sort(all.begin(), all.end());
+    if (all.empty()) return;
+    const auto at = [&](double share) {
+      return all[static_cast<std::size_t>(share * double(all.size() - 1))];
+    };
+    std::printf("%-22s %5zu draws, %ld below 1; least %.3g, 1%% %.3g, 10%% %.3g, median %.3g, 90%% %.3g\n",
+                what, all.size(), below, all.front(), at(0.01), at(0.1), at(0.5), at(0.9));
+  }
+};
+
+TEST(EquilibriumPropagationBounds, HoldOverRandomProblemsStrengthsAndAccuracies) {
+  constexpr int draws = 2400;
+  const char* families[] = {"quadratic", "log-cosh", "ridge", "logistic"};
+  const auto names = equilibrium_propagation_names();
+  Ratios rigorous, estimated, hidden;
+  std::map<std::string, Ratios> by_family;
+  long none = 0, trusted = 0;
+  for (std::uint64_t seed = 1; seed <= draws; ++seed) {
+    std::mt19937_64 engine(seed);
+    std::uniform_real_distribution<double> uniform(0, 1);
+    std::normal_distribution<double> normal;
+    const std::string family = families[engine() % 4], method = names[engine() % names.size()];
+    problems::Settings settings{.seed = seed};
+    settings.phi = 1 + static_cast<Index>(engine() % 8);
+    settings.condition = std::pow(10.0, 3 * uniform(engine));
+    settings.theta = 1 + static_cast<Index>(engine() % 5);
+    if (family == "ridge" || family == "logistic") {
+      settings.phi = 5 * (1 + static_cast<Index>(engine() % 2));
+      settings.theta = 0;
+      settings.condition = 0;
+      settings.samples = 60;
+      settings.penalty = uniform(engine) < 0.5 ? "global" : "per-feature";
+    }
+    const auto problem = problems::make(family, settings);
+    Vec theta = problem->initial_theta();
+    for (double& each : theta) each += 0.5 * normal(engine);
+    const Estimate<Vec> truth = reference(*problem, theta);
+
+    const double beta = uniform(engine) < 0.2 ? 0 : std::pow(10.0, -6 + 6 * uniform(engine));
+    const double error_size = std::pow(10.0, -13 + 10 * uniform(engine));
+    const bool iterates = uniform(engine) < 0.4;
+    const char* solvers[] = {"gradient-descent", "lbfgs", "nesterov"};
+    const auto exact = solver("newton", *problem, 1e-13);
+    const auto iterative = solver(solvers[engine() % 3], *problem, error_size);
+    // Settles, and then misses by a random vector of a given size.
+    Settling missing([&](const Vec& t, double b, const Vec& start) {
+      Vec phi = exact->solve(t, b, start).phi;
+      for (double& each : phi) each += error_size * normal(engine);
+      return phi;
+    });
+    InnerSolver<Vec>& inner = iterates ? *iterative : static_cast<InnerSolver<Vec>&>(missing);
+    const bool hide = uniform(engine) < 0.4;
+    FirstOrder first_order(*problem);
+    Problem<Vec>& shown = hide ? static_cast<Problem<Vec>&>(first_order) : *problem;
+    auto estimator = propagation(method, shown, inner, beta);
+    const Estimate<Vec> e = estimator.estimate(theta, {});
+    SCOPED_TRACE(::testing::Message()
+                 << "seed " << seed << ", " << family << ", " << method << ", beta " << beta << " used "
+                 << estimator.used_beta() << ", phases " << error_size << ", " << inner.name()
+                 << (hide ? ", hidden" : "") << ": " << e.certificate.reason << e.message);
+    if (!all_finite(e.gradient)) {
+      EXPECT_EQ(e.certificate.verdict, Verdict::untrusted);
+      ++none;
+      continue;
+    }
+    const double error = (e.gradient - truth.gradient).norm(), slack = truth.certificate.bound;
+    if (!std::isnan(e.certificate.theorem_bound)) {
+      EXPECT_FALSE(hide);
+      EXPECT_LE(error, e.certificate.theorem_bound + slack);
+      rigorous.add(e.certificate.theorem_bound + slack, error);
+    }
+    trusted += e.certificate.verdict == Verdict::trusted;
+    if (e.certificate.kind == Kind::estimated) {
+      (hide ? hidden : estimated).add(e.certificate.bound + slack, error);
+      by_family[family].add(e.certificate.bound + slack, error);
+      if (error > e.certificate.bound + slack)
+        std::printf("seed %lu %s %s beta %.2g used %.2g phases %.1g %s%s: error %.3g bound %.3g; %s\n", seed,
+                    family.c_str(), method.c_str(), beta, estimator.used_beta(), error_size,
+                    std::string(inner.name()).c_str(), hide ? " hidden" : "", error, e.certificate.bound,
+                    e.certificate.reason.c_str());
+    }
+    none += e.certificate.kind == Kind::none;
+  }
+  rigorous.print("rigorous");
+  estimated.print("estimated");
+  hidden.print("estimated, hidden");
+  for (auto& [family, ratios] : by_family) ratios.print(family.c_str());
+  std::printf("no bound: %ld, trusted: %ld of %d\n", none, trusted, draws);
+  EXPECT_EQ(rigorous.below, 0);
+  EXPECT_GE(rigorous.all.size(), 800U);
+  EXPECT_GE(estimated.all.size() + hidden.all.size(), 1000U);
+  EXPECT_LE(double(estimated.below), 0.01 * double(estimated.all.size()));
+  EXPECT_LE(double(hidden.below), 0.01 * double(hidden.all.size()));
+}
+
+}  // namespace
+}  // namespace bilevel
