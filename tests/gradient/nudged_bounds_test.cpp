@@ -8,6 +8,9 @@
 
 #include <gtest/gtest.h>
 
+#include <bilevel/problems/logistic.hpp>
+#include <bilevel/problems/ridge.hpp>
+
 #include "settling.hpp"
 
 namespace bilevel {
@@ -45,18 +48,20 @@ TEST(EquilibriumPropagationBounds, HoldOverRandomProblemsStrengthsAndAccuracies)
     std::uniform_real_distribution<double> uniform(0, 1);
     std::normal_distribution<double> normal;
     const std::string family = families[engine() % 4], method = names[engine() % names.size()];
-    problems::Settings settings{.seed = seed};
-    settings.phi = 1 + static_cast<Index>(engine() % 8);
-    settings.condition = std::pow(10.0, 3 * uniform(engine));
-    settings.theta = 1 + static_cast<Index>(engine() % 5);
-    if (family == "ridge" || family == "logistic") {
-      settings.phi = 5 * (1 + static_cast<Index>(engine() % 2));
-      settings.theta = 0;
-      settings.condition = 0;
-      settings.samples = 60;
-      settings.penalty = uniform(engine) < 0.5 ? "global" : "per-feature";
-    }
-    const auto problem = problems::make(family, settings);
+    const double condition = std::pow(10.0, 3 * uniform(engine));
+    const Index size = 1 + static_cast<Index>(engine() % 8);
+    const auto problem = [&]() -> std::unique_ptr<problems::ReferenceProblem> {
+      if (family == "quadratic" || family == "log-cosh")
+        return problems::make(family, {.phi = size,
+                                       .theta = 1 + static_cast<Index>(engine() % 5),
+                                       .condition = condition,
+                                       .seed = seed});
+      problems::LinearModelOptions options{
+          .rows = 60, .validation_rows = 30, .features = 1 + size, .strong = 1, .group = 2, .seed = seed};
+      options.penalty = engine() % 2 ? problems::Penalty::global : problems::Penalty::per_feature;
+      if (family == "ridge") return std::make_unique<problems::Ridge>(problems::Ridge::random(options));
+      return std::make_unique<problems::Logistic>(problems::Logistic::random(options));
+    }();
     Vec theta = problem->initial_theta();
     for (double& each : theta) each += 0.5 * normal(engine);
     const Estimate<Vec> truth = reference(*problem, theta);

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
+#include <optional>
 
 #include <bilevel/gradient/nudged_phases.hpp>
+#include <bilevel/inner/stop.hpp>
 
 namespace bilevel {
 
@@ -85,10 +86,15 @@ double distance_between(const V& a, const V& b) {
   return norm(difference);
 }
 
-/// How far the displacement is from proportional to t: within the sweep where it has several points on
-/// one side, else against the sweep at half the strength. 0 where errors of the phases explain it.
+/// How far the displacement is from proportional to t, relative.
+struct Nonlinearity {
+  double seen;   ///< as measured
+  double shown;  ///< the same, or 0 where errors of the phases explain it
+};
+
+/// Within the sweep where it has several points on one side, else against the sweep at half the strength.
 template <Vector V>
-double nudged_nonlinearity(const Sweep<V>& sweep, const Sweep<V>* half) {
+Nonlinearity nudged_nonlinearity(const Sweep<V>& sweep, const Sweep<V>* half) {
   double nonlinearity = 0, distance = everywhere, missed = 0;
   if (half) {
     const double size = norm(half->pi);
@@ -105,12 +111,12 @@ double nudged_nonlinearity(const Sweep<V>& sweep, const Sweep<V>* half) {
       missed = std::max(missed, (phase.residual + phase.residual_error / 8) / stiffness);
     }
   }
-  return nonlinearity * distance <= 4 * missed ? 0 : nonlinearity;
+  return {nonlinearity, nonlinearity * distance <= 4 * missed ? 0 : nonlinearity};
 }
 
-/// Empty, or why the phases cannot belong to one branch of minima that β moves continuously.
+/// Why the phases cannot belong to one branch of minima that β moves continuously; empty where they can.
 template <Vector V>
-std::string basin_fault(Problem<V>& problem, const NudgedPhases<V>& phases, const Sweep<V>& sweep) {
+std::optional<Stop> basin_fault(Problem<V>& problem, const NudgedPhases<V>& phases, const Sweep<V>& sweep) {
   const NudgedPhase& free = sweep.phases[0];
   const Constants known = problem.constants(phases.theta(), phases.phi(), everywhere);
   for (const NudgedPhase& phase : sweep.phases) {
@@ -118,28 +124,31 @@ std::string basin_fault(Problem<V>& problem, const NudgedPhases<V>& phases, cons
     const double t = std::abs(phase.t), errors = free.residual_error + phase.residual_error;
     const double force = t * phases.outer_phi_norm();
     if (!(free.residual + phase.residual <= 0.5 * force) && free.residual + phase.residual > errors)
-      return fmt::format(
-          "the phases have not settled well enough for β = {:.4g}: residuals {:.3g} and {:.3g} against a "
-          "nudging force |β|·‖∂φ L_out‖ = {:.3g}",
-          phase.t, free.residual, phase.residual, force);
+      return Stop{
+          Status::approximate,
+          fmt::format(
+              "the phases have not settled well enough for β = {:.4g}: residuals {:.3g} and {:.3g} against a "
+              "nudging force |β|·‖∂φ L_out‖ = {:.3g}",
+              phase.t, free.residual, phase.residual, force)};
     if (phase.bend < -errors * phase.distance)
-      return fmt::format(
-          "the inner loss bends downwards along the displacement at β = {:.4g} (curvature {:.3g}): the free "
-          "state is no minimum",
-          phase.t, phase.bend / (phase.distance * phase.distance));
+      return Stop{Status::negative_curvature,
+                  fmt::format("the inner loss bends downwards along the displacement at β = {:.4g} "
+                              "(curvature {:.3g}): the free "
+                              "state is no minimum",
+                              phase.t, phase.bend / (phase.distance * phase.distance))};
     const double mu = known.mu - t * known.outer_smoothness;
     if (mu > 0 && mu * phase.distance > 1.01 * (force + free.residual + phase.residual + 2 * errors))
-      return fmt::format(
-          "the state moved by {:.3g} at β = {:.4g}, more than the {:.3g} that the problem's own constants "
-          "allow: they are wrong, or a phase ended elsewhere",
-          phase.distance, phase.t, force / mu);
+      return Stop{Status::approximate, fmt::format("the state moved by {:.3g} at β = {:.4g}, more than the "
+                                                   "{:.3g} that the problem's own constants "
+                                                   "allow: they are wrong, or a phase ended elsewhere",
+                                                   phase.distance, phase.t, force / mu)};
     // Within one basin the trapezoidal rule misses by ρ_H‖Δ‖³/12 only; across a barrier by the barrier.
     const double size = std::max(std::abs(phase.energy), std::abs(phase.work));
     if (size > phase.energy_error && std::abs(phase.energy - phase.work) > 0.5 * size)
-      return fmt::format(
-          "the phase at β = {:.4g} ended in another basin or β is far too large: L_in changed by {:.3g}, its "
-          "derivatives at both ends say {:.3g} (moved by {:.3g})",
-          phase.t, phase.energy, phase.work, phase.distance);
+      return Stop{Status::approximate, fmt::format("the phase at β = {:.4g} ended in another basin or β is "
+                                                   "far too large: L_in changed by {:.3g}, its "
+                                                   "derivatives at both ends say {:.3g} (moved by {:.3g})",
+                                                   phase.t, phase.energy, phase.work, phase.distance)};
   }
   return {};
 }

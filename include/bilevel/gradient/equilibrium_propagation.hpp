@@ -75,6 +75,8 @@ class EquilibriumPropagation final : public Estimator<V> {
   Sweep<V> sweep(double beta, double Cost::*clock, Estimate<V>& e);
   bool embedded() const { return options_.nudge == Nudge::forward && options_.points > 2; }
   double limit(Constants c) const;
+  /// From the difference of estimates at β and β/2 to the bias at β.
+  double richardson() const { return 1 / (1 - std::pow(2.0, -stencil_.order())); }
 
   // Safety factors of the estimated bound, calibrated by EquilibriumPropagationBounds in the tests.
   static constexpr double bias_safety = 2, gain_safety = 3;
@@ -215,19 +217,19 @@ double EquilibriumPropagation<V>::run_pilots(Estimate<V>& e) {
   ++pilots_;
   since_trusted_ = 0;
   const Constants c = problem_.constants(phases_.theta(), phases_.phi(), everywhere);
-  const double most = limit(c), reach = stencil_.points().back(), q = stencil_.order();
+  const double reach = stencil_.points().back(), q = stencil_.order();
   const double size = norm(e.phi), pole = c.mu / c.outer_smoothness;
-  double beta = 0.1 * pole / reach;
-  if (!(std::isfinite(beta) && beta > 0)) {
-    const auto& scales = phases_.probe();
-    beta = 0.01 * scales.stiffness / scales.outer_stiffness / reach;
-    // A linear outer loss has no scale of its own: then by how far the state is pushed.
-    if (!(std::isfinite(beta) && beta > 0))
-      beta = 0.1 * scales.stiffness * (size > 0 ? size : 1) / phases_.outer_phi_norm();
-    if (!(std::isfinite(beta) && beta > 0)) beta = 1;
-  }
+  // Beyond the ratio of the curvatures the state follows the outer loss, whatever noise hides of it.
+  const auto& scales = phases_.probe();
+  const double ratio = scales.stiffness / scales.outer_stiffness / reach;
+  double most = limit(c);
+  if (ratio > 0) most = std::min(most, ratio);
+  double beta = pole > 0 ? 0.1 * pole / reach : 0.01 * ratio;
+  // A linear outer loss has no scale of its own: then by how far the state is pushed.
+  if (!(std::isfinite(beta) && beta > 0))
+    beta = 0.1 * scales.stiffness * (size > 0 ? size : 1) / phases_.outer_phi_norm();
+  if (!(std::isfinite(beta) && beta > 0)) beta = 1;
   beta = std::min(beta, most);
-  const double richardson = 1 / (1 - std::pow(2.0, -q));
   double lowest_failed = everywhere;
   for (int attempt = 0; attempt < 12; ++attempt) {
     const Sweep<V> full = sweep(beta, &Cost::seconds_adjoint, e),
@@ -237,12 +239,12 @@ double EquilibriumPropagation<V>::run_pilots(Estimate<V>& e) {
       beta /= 8;
       continue;
     }
-    const double bend = nudged_nonlinearity(full, embedded() ? nullptr : &half);
+    const double bend = nudged_nonlinearity(full, embedded() ? nullptr : &half).shown;
     const double gain = typical_gain(full), difference = distance_between(full.gradient, half.gradient);
     const double noise = nudged_noise(full, gain, 0.125);
     noise_ = noise * std::abs(beta);
     rounding_noise_ = (noise - nudged_noise(full, gain, 0)) * std::abs(beta);
-    bias_ = richardson * difference / std::pow(std::abs(beta), q);
+    bias_ = richardson() * difference / std::pow(std::abs(beta), q);
     strongest_ = std::min(most, bend > 0 ? beta * pilot_nonlinearity / bend : 4 * beta);
     if (bend > pilot_nonlinearity) {
       lowest_failed = beta;
@@ -280,8 +282,9 @@ void EquilibriumPropagation<V>::certify(const Sweep<V>& s, Estimate<V>& e) {
     c.kind = Kind::rigorous;
     c.bound = c.theorem_bound;
     c.reason = fmt::format("bound from {}, for all three of bias, phases and rounding", c.mu_source);
-  } else if (std::string fault = basin_fault<V>(problem_, phases_, s); !fault.empty()) {
-    c.reason = std::move(fault);
+  } else if (auto fault = basin_fault<V>(problem_, phases_, s)) {
+    c.reason = std::move(fault->message);
+    if (succeeded(e.status)) e.status = fault->status;
     since_trusted_ = options_.patience;
   } else {
     // The bias, from the stencil of one point less or from half the strength.
@@ -293,13 +296,16 @@ void EquilibriumPropagation<V>::certify(const Sweep<V>& s, Estimate<V>& e) {
         return;
       }
     }
-    const double q = stencil_.order();
-    const double bias =
-        bias_safety * (half ? distance_between(s.gradient, half->gradient) / (1 - std::pow(2.0, -q))
-                            : distance_between(s.gradient, s.lower));
+    const auto [seen, bend] = nudged_nonlinearity(s, half ? &*half : nullptr);
     const double gain = residual_gain<V>(problem_, phases_, s, gain_safety);
     const double noise = nudged_noise(s, gain, 1), rounding = noise - nudged_noise(s, gain, 0);
-    const double bend = nudged_nonlinearity(s, half ? &*half : nullptr);
+    // A difference of gradients may vanish by chance, above all where θ has one element; the states bend
+    // all the same. Where their errors hide whether they do, all of π·χ may be bias.
+    const double floor = bend > 0 ? 0.5 * gradient_norm * std::pow(bend, embedded() ? options_.points - 2 : 1)
+                                  : std::min(seen, 1.0) * gain * phases_.outer_phi_norm();
+    const double bias =
+        std::max(floor, bias_safety * (half ? distance_between(s.gradient, half->gradient) * richardson()
+                                            : distance_between(s.gradient, s.lower)));
     const double estimated = bias + noise;
     if (bend > most_nonlinearity) {
       c.reason = fmt::format(
