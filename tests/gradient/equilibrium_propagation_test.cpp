@@ -50,7 +50,7 @@ struct Order {
 class Orders : public ::testing::TestWithParam<Order> {};
 INSTANTIATE_TEST_SUITE_P(, Orders,
                          ::testing::Values(Order{"ep-forward-2", 1, 1e-3}, Order{"ep-forward-3", 2, 4e-3},
-                                           Order{"ep-forward-4", 3, 1e-2}, Order{"ep-forward-5", 4, 2e-2},
+                                           Order{"ep-forward-4", 3, 1e-2}, Order{"ep-forward-5", 4, 1e-2},
                                            Order{"ep-central", 2, 1e-2}, Order{"ep-random-sign", 1, 1e-3}));
 
 TEST_P(Orders, BiasFallsWithTheStencilsOrder) {
@@ -236,10 +236,16 @@ TEST(EquilibriumPropagation, OnlyFirstDerivativesAreAskedFor) {
   // The ledger of the estimator alone, with a solver that asks nothing: one look at each state.
   auto quadratic = Quadratic::random({.phi = 6, .theta = 3, .condition = 10, .seed = 33});
   Settling phases = exact_phases(quadratic);
-  const auto e = propagation("ep-forward-4", quadratic, phases, 1e-2).estimate(theta, {});
+  const auto e = propagation("ep-forward-4", quadratic, phases, 1e-5).estimate(theta, {});
+  EXPECT_EQ(e.certificate.kind, Kind::rigorous);
   EXPECT_EQ(e.cost.linearisations + e.cost.hessian_products + e.cost.cross_products, 0);
   EXPECT_EQ(e.cost.outer_gradients, 4);
   EXPECT_EQ(e.cost.inner_gradients, 5);  // the free state twice: ∂φ to see that it settled, then ∂θ
+  // An estimated bound looks in two more directions.
+  const auto estimated = propagation("ep-forward-4", quadratic, phases, 0.05).estimate(theta, {});
+  EXPECT_EQ(estimated.certificate.kind, Kind::estimated);
+  EXPECT_EQ(estimated.cost.outer_gradients, 5);
+  EXPECT_EQ(estimated.cost.inner_gradients, 7);
   EXPECT_GT(e.cost.bytes, 0U);
 }
 
@@ -258,7 +264,10 @@ TEST(EquilibriumPropagation, AgreesWithClosedFormsAtTheDefaults) {
                   error, e.certificate.bound / std::max(truth.norm(), 1e-3),
                   std::string(bilevel::name(e.certificate.kind)).c_str(),
                   std::string(bilevel::name(e.certificate.verdict)).c_str(), estimator.used_beta());
-      EXPECT_LE(error, 1e-6) << e.message;
+      // Two points reach √(noise·bias), about 1e-6; the others more.
+      const bool two = name == "ep-forward-2" || name == "ep-random-sign";
+      EXPECT_LE(error, two ? 3e-6 : 1e-7) << e.message;
+      EXPECT_LE((e.gradient - truth).norm(), 1e-6 * std::max(truth.norm(), 1.0));
       EXPECT_EQ(e.certificate.verdict, Verdict::trusted) << e.certificate.reason << e.message;
       EXPECT_LE((e.gradient - truth).norm(), e.certificate.bound + 1e-14);
     }

@@ -43,19 +43,24 @@ double rigorous_nudged_bound(Problem<V>& problem, const V& theta, const V& phi, 
   return bound * (1 + gamma(sizes + 64));
 }
 
-/// How a residual left by a phase shows in ∂θL: at most ‖χ‖/μ. Both are the problem's where it knows them,
-/// else the largest ‖χ‖ and the smallest stiffness seen: along the displacements, a random direction, and the
-/// free phase's own residual, times a factor for what was not seen.
+/// How a residual left by a phase shows in ∂θL at most: ‖χ‖/μ by the problem's constants; NaN if unknown.
 template <Vector V>
-double residual_gain(Problem<V>& problem, NudgedPhases<V>& phases, const Sweep<V>& sweep, double safety) {
-  const double cross_norm = problem.constants(phases.theta(), phases.phi(), 0).cross_norm;
-  if (cross_norm / phases.free_phase().mu > 0) return cross_norm / phases.free_phase().mu;
-  double cross = phases.probe().cross, mu = phases.stiffness_along_residual();
+double proven_gain(Problem<V>& problem, const NudgedPhases<V>& phases) {
+  return problem.constants(phases.theta(), phases.phi(), 0).cross_norm / phases.free_phase().mu;
+}
+
+/// The same from the largest ‖χ‖ and the smallest stiffness seen: along the displacements, a random
+/// direction, and the free phase's own residual, times `safety` for what was not seen. Never more than what
+/// is proven.
+template <Vector V>
+double estimated_gain(Problem<V>& problem, NudgedPhases<V>& phases, const Sweep<V>& sweep, double safety) {
+  double cross = phases.probe().cross;
+  double mu = std::min(phases.probe().random_stiffness, phases.stiffness_along_residual());
   for (const NudgedPhase& phase : sweep.phases) {
     cross = std::max(cross, phase.cross);
     mu = std::fmin(mu, phase.stiffness);
   }
-  return safety * cross / mu;
+  return std::fmin(safety * cross / mu, proven_gain<V>(problem, phases));
 }
 
 /// The same in the direction that matters most, for choosing β: ‖χᵀΔ‖/‖HΔ‖, not a bound.
@@ -114,41 +119,42 @@ Nonlinearity nudged_nonlinearity(const Sweep<V>& sweep, const Sweep<V>* half) {
   return {nonlinearity, nonlinearity * distance <= 4 * missed ? 0 : nonlinearity};
 }
 
-/// Why the phases cannot belong to one branch of minima that β moves continuously; empty where they can.
+/// Why the phases cannot belong to one branch of minima that β moves continuously; empty where they can. Its
+/// status is negative_curvature for a free state that is no minimum, else converged: the phases did what they
+/// were asked. `residuals_matter` is false where the noise they make is negligible anyway.
 template <Vector V>
-std::optional<Stop> basin_fault(Problem<V>& problem, const NudgedPhases<V>& phases, const Sweep<V>& sweep) {
+std::optional<Stop> basin_fault(Problem<V>& problem, const NudgedPhases<V>& phases, const Sweep<V>& sweep,
+                                bool residuals_matter) {
   const NudgedPhase& free = sweep.phases[0];
   const Constants known = problem.constants(phases.theta(), phases.phi(), everywhere);
   for (const NudgedPhase& phase : sweep.phases) {
     if (phase.t == 0) continue;
     const double t = std::abs(phase.t), errors = free.residual_error + phase.residual_error;
-    const double force = t * phases.outer_phi_norm();
-    if (!(free.residual + phase.residual <= 0.5 * force) && free.residual + phase.residual > errors)
-      return Stop{
-          Status::approximate,
-          fmt::format(
-              "the phases have not settled well enough for β = {:.4g}: residuals {:.3g} and {:.3g} against a "
-              "nudging force |β|·‖∂φ L_out‖ = {:.3g}",
-              phase.t, free.residual, phase.residual, force)};
+    const double residuals = free.residual + phase.residual, force = t * phases.outer_phi_norm();
+    if (residuals_matter && residuals > 0.5 * force && residuals > errors)
+      return Stop{Status::converged,
+                  fmt::format("the phases have not settled well enough for β = {:.4g}: residuals {:.3g} and "
+                              "{:.3g} against a nudging force |β|·‖∂φ L_out‖ = {:.3g}",
+                              phase.t, free.residual, phase.residual, force)};
     if (phase.bend < -errors * phase.distance)
       return Stop{Status::negative_curvature,
                   fmt::format("the inner loss bends downwards along the displacement at β = {:.4g} "
-                              "(curvature {:.3g}): the free "
-                              "state is no minimum",
+                              "(curvature {:.3g}): the free state is no minimum",
                               phase.t, phase.bend / (phase.distance * phase.distance))};
+    // Strong convexity of L_in + t·L_out allows no more than this.
     const double mu = known.mu - t * known.outer_smoothness;
-    if (mu > 0 && mu * phase.distance > 1.01 * (force + free.residual + phase.residual + 2 * errors))
-      return Stop{Status::approximate, fmt::format("the state moved by {:.3g} at β = {:.4g}, more than the "
-                                                   "{:.3g} that the problem's own constants "
-                                                   "allow: they are wrong, or a phase ended elsewhere",
-                                                   phase.distance, phase.t, force / mu)};
+    if (mu > 0 && mu * phase.distance > 1.01 * (force + residuals + 2 * errors))
+      return Stop{Status::converged,
+                  fmt::format("the state moved by {:.3g} at β = {:.4g}, more than the {:.3g} that the "
+                              "problem's own constants allow: they are wrong, or a phase ended elsewhere",
+                              phase.distance, phase.t, force / mu)};
     // Within one basin the trapezoidal rule misses by ρ_H‖Δ‖³/12 only; across a barrier by the barrier.
     const double size = std::max(std::abs(phase.energy), std::abs(phase.work));
     if (size > phase.energy_error && std::abs(phase.energy - phase.work) > 0.5 * size)
-      return Stop{Status::approximate, fmt::format("the phase at β = {:.4g} ended in another basin or β is "
-                                                   "far too large: L_in changed by {:.3g}, its "
-                                                   "derivatives at both ends say {:.3g} (moved by {:.3g})",
-                                                   phase.t, phase.energy, phase.work, phase.distance)};
+      return Stop{Status::converged,
+                  fmt::format("the phase at β = {:.4g} ended in another basin, or β is far too large: L_in "
+                              "changed by {:.3g}, its derivatives at both ends say {:.3g} (moved by {:.3g})",
+                              phase.t, phase.energy, phase.work, phase.distance)};
   }
   return {};
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -71,7 +72,9 @@ class EquilibriumPropagation final : public Estimator<V> {
   double choose(Estimate<V>& e);
   double run_pilots(Estimate<V>& e);
   double balanced() const;
+  void remember_noise(const Sweep<V>& sweep, double gain);
   void certify(const Sweep<V>& sweep, Estimate<V>& e);
+  void estimate_bound(const Sweep<V>& sweep, double good_enough, Estimate<V>& e);
   Sweep<V> sweep(double beta, double Cost::*clock, Estimate<V>& e);
   bool embedded() const { return options_.nudge == Nudge::forward && options_.points > 2; }
   double limit(Constants c) const;
@@ -240,10 +243,9 @@ double EquilibriumPropagation<V>::run_pilots(Estimate<V>& e) {
       continue;
     }
     const double bend = nudged_nonlinearity(full, embedded() ? nullptr : &half).shown;
-    const double gain = typical_gain(full), difference = distance_between(full.gradient, half.gradient);
-    const double noise = nudged_noise(full, gain, 0.125);
-    noise_ = noise * std::abs(beta);
-    rounding_noise_ = (noise - nudged_noise(full, gain, 0)) * std::abs(beta);
+    const double difference = distance_between(full.gradient, half.gradient);
+    remember_noise(full, estimated_gain<V>(problem_, phases_, full, gain_safety));
+    const double noise = noise_ / std::abs(beta);
     bias_ = richardson() * difference / std::pow(std::abs(beta), q);
     strongest_ = std::min(most, bend > 0 ? beta * pilot_nonlinearity / bend : 4 * beta);
     if (bend > pilot_nonlinearity) {
@@ -273,69 +275,88 @@ void EquilibriumPropagation<V>::certify(const Sweep<V>& s, Estimate<V>& e) {
     return;
   }
   const double gradient_norm = norm(e.gradient);
-  const double good_enough = std::max(0.1 * gradient_norm, options_.outer_tolerance);
   c.theorem_bound = rigorous_nudged_bound<V>(problem_, phases_.theta(), e.phi, s);
-  const double typical = nudged_noise(s, typical_gain(s), 0.125);
-  noise_ = typical * std::abs(s.beta);
-  rounding_noise_ = noise_ - nudged_noise(s, typical_gain(s), 0) * std::abs(s.beta);
+  const double good_enough = std::max(0.1 * gradient_norm, options_.outer_tolerance);
   if (c.theorem_bound <= good_enough) {
     c.kind = Kind::rigorous;
     c.bound = c.theorem_bound;
-    c.reason = fmt::format("bound from {}, for all three of bias, phases and rounding", c.mu_source);
-  } else if (auto fault = basin_fault<V>(problem_, phases_, s)) {
-    c.reason = std::move(fault->message);
-    if (succeeded(e.status)) e.status = fault->status;
-    since_trusted_ = options_.patience;
+    c.reason = fmt::format("bound from {}, of bias, phases and rounding together", c.mu_source);
+    remember_noise(s, proven_gain<V>(problem_, phases_));
   } else {
-    // The bias, from the stencil of one point less or from half the strength.
-    std::optional<Sweep<V>> half;
-    if (!embedded()) {
-      half = sweep(s.beta / 2, &Cost::seconds_certificate, e);
-      if (!half->usable()) {
-        c.reason = fmt::format("the phases at half the strength failed{}", half->message);
-        return;
-      }
-    }
-    const auto [seen, bend] = nudged_nonlinearity(s, half ? &*half : nullptr);
-    const double gain = residual_gain<V>(problem_, phases_, s, gain_safety);
-    const double noise = nudged_noise(s, gain, 1), rounding = noise - nudged_noise(s, gain, 0);
-    // A difference of gradients may vanish by chance, above all where θ has one element; the states bend
-    // all the same. Where their errors hide whether they do, all of π·χ may be bias.
-    const double floor = bend > 0 ? 0.5 * gradient_norm * std::pow(bend, embedded() ? options_.points - 2 : 1)
-                                  : std::min(seen, 1.0) * gain * phases_.outer_phi_norm();
-    const double bias =
-        std::max(floor, bias_safety * (half ? distance_between(s.gradient, half->gradient) * richardson()
-                                            : distance_between(s.gradient, s.lower)));
-    const double estimated = bias + noise;
-    if (bend > most_nonlinearity) {
-      c.reason = fmt::format(
-          "β = {:.4g} is too large to extrapolate from: the displacement per β changes by {:.0f} % over the "
-          "phases",
-          s.beta, 100 * bend);
-      since_trusted_ = options_.patience;
-    } else if (std::isfinite(estimated) && !(c.theorem_bound <= estimated)) {
-      c.kind = Kind::estimated;
-      c.bound = estimated;
-      c.reason = fmt::format("estimated: bias {:.3g} from {}, phases {:.3g}, rounding {:.3g}", bias,
-                             half ? "half the strength" : "the stencil of one point less", noise - rounding,
-                             rounding);
-    } else if (std::isfinite(c.theorem_bound)) {
-      c.kind = Kind::rigorous;
-      c.bound = c.theorem_bound;
-      c.reason = fmt::format("bound from {}", c.mu_source);
-    } else {
-      c.reason = "neither constants nor scales of this problem could be had";
-    }
-    if (rounding > 0.5 * estimated && estimated > good_enough)
-      c.reason +=
-          fmt::format("; rounding dominates at β = {:.4g}: a larger |β| would be more accurate", s.beta);
-    else if (noise > 0.9 * estimated && estimated > good_enough)
-      c.reason += fmt::format(
-          "; errors of the phases dominate at β = {:.4g}: settle more accurately or use a larger |β|",
-          s.beta);
+    estimate_bound(s, good_enough, e);
   }
   c.judge(gradient_norm, options_.outer_tolerance, succeeded(e.status));
   since_trusted_ = c.verdict == Verdict::trusted ? 0 : since_trusted_ + 1;
+}
+
+/// Where the rigorous bound does not earn trust: the bias from the stencil of one point less or from half the
+/// strength, the noise from the measured residuals; none where the phases do not belong together.
+template <Vector V>
+void EquilibriumPropagation<V>::estimate_bound(const Sweep<V>& s, double good_enough, Estimate<V>& e) {
+  Certificate& c = e.certificate;
+  const auto renew = [&](std::string reason) {
+    c.reason = std::move(reason);
+    since_trusted_ = options_.patience;
+  };
+  const double gain = estimated_gain<V>(problem_, phases_, s, gain_safety);
+  remember_noise(s, gain);
+  const double noise = nudged_noise(s, gain, 1), rounding = noise - nudged_noise(s, gain, 0);
+  if (auto fault = basin_fault<V>(problem_, phases_, s, !(noise <= options_.outer_tolerance))) {
+    if (succeeded(e.status)) e.status = fault->status;
+    return renew(std::move(fault->message));
+  }
+  std::optional<Sweep<V>> half;
+  if (!embedded()) {
+    half = sweep(s.beta / 2, &Cost::seconds_certificate, e);
+    if (!half->usable()) return renew(fmt::format("the phases at half the strength failed{}", half->message));
+  }
+  const auto [seen, bend] = nudged_nonlinearity(s, half ? &*half : nullptr);
+  if (bend > most_nonlinearity)
+    return renew(fmt::format(
+        "β = {:.4g} is too large to extrapolate from: the displacement per β changes by {:.0f} % over the "
+        "phases",
+        s.beta, 100 * bend));
+  // A difference of gradients may vanish by chance, above all where θ has one element; the states bend all
+  // the same. Where their errors hide whether they do, all of π·χ may be bias.
+  const double floor = bend > 0
+                           ? 0.5 * norm(e.gradient) * std::pow(bend, embedded() ? options_.points - 2 : 1)
+                           : std::min(seen, 1.0) * gain * phases_.outer_phi_norm();
+  // The stencil of one point less errs by about the difference of the two, this one by that times the ratio
+  // of successive terms in β. Two points err by so much more than three that this must be counted: the ratio
+  // is about twice the nonlinearity.
+  const double ratio = options_.points == 3 ? std::min(1.5, 15 * seen) : 1;
+  const double difference = half ? richardson() * distance_between(s.gradient, half->gradient)
+                                 : ratio * distance_between(s.gradient, s.lower);
+  const double bias = std::max(floor, bias_safety * difference), estimated = bias + noise;
+  if (std::isfinite(estimated) && !(c.theorem_bound <= estimated)) {
+    c.kind = Kind::estimated;
+    c.bound = estimated;
+    c.reason =
+        fmt::format("estimated: bias {:.3g} from {}, phases {:.3g}, rounding {:.3g}", bias,
+                    half ? "half the strength" : "the stencil of one point less", noise - rounding, rounding);
+  } else if (std::isfinite(c.theorem_bound)) {
+    c.kind = Kind::rigorous;
+    c.bound = c.theorem_bound;
+    c.reason = fmt::format("bound from {}", c.mu_source);
+  } else {
+    c.reason = "neither constants nor scales of this problem could be had";
+  }
+  if (!(estimated > good_enough)) return;
+  if (rounding > 0.5 * estimated)
+    c.reason +=
+        fmt::format("; rounding dominates at β = {:.4g}: a larger |β| would be more accurate", s.beta);
+  else if (noise > 0.9 * estimated)
+    c.reason += fmt::format(
+        "; errors of the phases dominate at β = {:.4g}: settle more accurately or use a larger |β|", s.beta);
+}
+
+/// What the phases' errors do to the gradient as a rule, rather than at worst: the choice of β wants that. At
+/// an outer optimum ‖χᵀΔ‖ vanishes, and the worst case takes over.
+template <Vector V>
+void EquilibriumPropagation<V>::remember_noise(const Sweep<V>& s, double gain) {
+  const double typical = std::max(typical_gain(s), 0.05 * gain);
+  noise_ = nudged_noise(s, typical, 0.125) * std::abs(s.beta);
+  rounding_noise_ = noise_ - nudged_noise(s, typical, 0) * std::abs(s.beta);
 }
 
 extern template class EquilibriumPropagation<Eigen::VectorXd>;

@@ -64,9 +64,10 @@ class NudgedPhases {
 
   /// What one step in a random direction shows of the curvatures: rough scales, for where nothing is known.
   struct Probe {
-    double stiffness;        ///< ≈ ‖∂φ² L_in‖ in the Frobenius norm
-    double outer_stiffness;  ///< ≈ ‖∂φ² L_out‖
-    double cross;            ///< ≈ ‖χ‖
+    double stiffness;         ///< ≈ ‖∂φ² L_in‖ in the Frobenius norm
+    double random_stiffness;  ///< ‖Hv‖/‖v‖ of that direction v alone
+    double outer_stiffness;   ///< ≈ ‖∂φ² L_out‖
+    double cross;             ///< ≈ ‖χ‖
   };
   const Probe& probe();
   /// ‖H r‖/‖r‖ along the residual of the free phase: where its error lies. Infinite if that is zero.
@@ -76,7 +77,7 @@ class NudgedPhases {
   const V& phi() const { return phi_; }
   const NudgedPhase& free_phase() const { return free_; }
   double outer_phi_norm() const { return outer_phi_norm_; }
-  std::size_t bytes() const { return 9 * bytes_of(phi_) + 5 * bytes_of(theta_); }
+  std::size_t bytes() const { return 11 * bytes_of(phi_) + 6 * bytes_of(theta_); }
 
  private:
   double probe_step(V& direction);
@@ -86,7 +87,7 @@ class NudgedPhases {
 
   CountedProblem<V>& problem_;
   InnerSolver<V>& solver_;
-  V theta_, phi_, residual_, inner_theta_, nothing_;
+  V theta_, phi_, residual_, free_outer_phi_, inner_theta_, nothing_;
   V difference_, inner_phi_, outer_phi_, theta_difference_, outer_theta_, first_secant_, moved_;
   double inner_value_ = unknown, outer_phi_norm_ = unknown;
   NudgedPhase free_;
@@ -98,7 +99,8 @@ template <Vector V>
 NudgedPhases<V>::NudgedPhases(CountedProblem<V>& problem, InnerSolver<V>& solver)
     : problem_(problem), solver_(solver) {
   const V phi = problem.initial_phi(), theta = problem.initial_theta();
-  for (V* x : {&phi_, &residual_, &nothing_, &difference_, &inner_phi_, &outer_phi_, &first_secant_, &moved_})
+  for (V* x : {&phi_, &residual_, &free_outer_phi_, &nothing_, &difference_, &inner_phi_, &outer_phi_,
+               &first_secant_, &moved_})
     *x = Space<V>::zeros_like(phi);
   for (V* x : {&theta_, &inner_theta_, &theta_difference_, &outer_theta_}) *x = Space<V>::zeros_like(theta);
 }
@@ -108,6 +110,7 @@ void NudgedPhases<V>::begin(const V& theta, const V& phi, const V& residual, con
   Space<V>::copy(theta, theta_);
   Space<V>::copy(phi, phi_);
   Space<V>::copy(residual, residual_);
+  Space<V>::copy(outer_phi, free_outer_phi_);
   outer_phi_norm_ = norm(outer_phi);
   probed_ = false;
   inner_value_ = problem_.inner(phi_, theta_, {.theta = &inner_theta_});
@@ -153,8 +156,8 @@ void NudgedPhases<V>::find_stationary_point(const V& phi, NudgedPhase& record) {
   double mu = mu_within(everywhere);
   if (!(mu > 0)) {
     const double radius = 2 * r / mu_within(0);
-    mu = std::isfinite(radius) && radius > 0 ? mu_within(radius) : unknown;
-    if (!(mu > 0 && mu * radius > r)) return;
+    mu = radius >= 0 ? mu_within(radius) : unknown;
+    if (!(mu > 0 && (mu * radius > r || r == 0))) return;
   }
   record.mu = mu;
   record.delta = r / mu * (1 + 0x1p-50);
@@ -277,9 +280,9 @@ const typename NudgedPhases<V>::Probe& NudgedPhases<V>::probe() {
   problem_.outer(moved_, theta_, {.phi = &outer_phi});
   Space<V>::axpy(-1, residual_, inner_phi);
   Space<V>::axpy(-1, inner_theta_, inner_theta);
-  problem_.outer(phi_, theta_, {.phi = &direction});
-  Space<V>::axpy(-1, direction, outer_phi);
-  probe_ = {root * norm(inner_phi) / step, root * norm(outer_phi) / step, root * norm(inner_theta) / step};
+  Space<V>::axpy(-1, free_outer_phi_, outer_phi);
+  const double along = norm(inner_phi) / step;
+  probe_ = {root * along, along, root * norm(outer_phi) / step, root * norm(inner_theta) / step};
   return probe_;
 }
 
