@@ -67,6 +67,7 @@ Rounding Duopoly::rounding(const Vec& phi, const Vec& theta, const Vec& pi) {
   r.residual = gamma(10) * (market_.demand + market_.follower_cost + b * (t + 2 * p));
   r.adjoint = gamma(6) * b * (t + 2 * q);
   r.curvature = gamma(2) * 2 * b;
+  r.inner_theta = gamma(3) * b * p;
   r.gradient = gamma(12) * (market_.demand + market_.leader_cost + b * (2 * t + p + q));
   return r;
 }

@@ -410,6 +410,11 @@ Rounding GeneralisedLinearModel::rounding(const Vec& phi, const Vec& theta, cons
        bounds_.curvature_lipschitz * gamma(chunking.margin_depth()) * training_.x.mean_cube() * norm_phi +
        gamma(8) * penalties_.maxCoeff());
 
+  // ½ Σ_j exp(θ_j)φ_j²: exp within 2 ulp, two products, and the sum where there is one.
+  const auto squares = (0.5 * penalties_.array() * phi.array().square());
+  r.inner_theta = 1.001 * (penalty_ == Penalty::global ? gamma(d + 6) * squares.sum()
+                                                       : gamma(6) * squares.matrix().norm());
+
   const auto terms = (penalties_.array() * phi.array() * pi.array()).abs();
   r.gradient =
       1.001 * (penalty_ == Penalty::global ? gamma(d + 6) * terms.sum() : gamma(6) * terms.matrix().norm());

@@ -205,13 +205,14 @@ Rounding LogCosh::rounding(const Vec& phi, const Vec& theta, const Vec& pi) {
   const Vec error_c = gamma(m + 6) * (abs_phi + y_.cwiseAbs() + k_.cwiseAbs() * abs_theta);
   const auto slope = [](double x, double e) { return sech_squared(std::max(0.0, std::abs(x) - 2 * e)); };
 
-  Vec tangent_error(a.size()), outer_error(a.size()), outer_sum_error(a.size()), weight_error(a.size()),
-      weight_sum_error(a.size());
+  Vec tangent_error(a.size()), tangent_sum_error(a.size()), outer_error(a.size()), outer_sum_error(a.size()),
+      weight_error(a.size()), weight_sum_error(a.size());
   for (Index i = 0; i < a.size(); ++i) {
     const double moved_a = slope(a[i], error_a[i]) * error_a[i],
                  moved_c = slope(c[i], error_c[i]) * error_c[i];
     const double t_a = std::abs(std::tanh(a[i])), t_c = std::abs(std::tanh(c[i])), s = sech_squared(a[i]);
     tangent_error[i] = moved_a + gamma(10) * t_a;
+    tangent_sum_error[i] = moved_a + gamma(n + 10) * t_a;
     outer_error[i] = moved_c + gamma(10) * t_c;
     outer_sum_error[i] = moved_c + gamma(n + 10) * t_c;
     weight_error[i] = (2 * moved_a + gamma(20) * s) * abs_pi[i];
@@ -227,6 +228,7 @@ Rounding LogCosh::rounding(const Vec& phi, const Vec& theta, const Vec& pi) {
   }
   r.residual = (gamma(n + 5) * (h_.cwiseAbs() * abs_phi) + epsilon_ * tangent_error).norm();
   r.adjoint = (gamma(n + 6) * (h_.cwiseAbs() * abs_pi) + epsilon_ * weight_error + outer_error).norm();
+  r.inner_theta = epsilon_ * (j_.cwiseAbs().transpose() * tangent_sum_error).norm();
   r.gradient = (k_.cwiseAbs().transpose() * outer_sum_error +
                 epsilon_ * (j_.cwiseAbs().transpose() * weight_sum_error))
                    .norm();

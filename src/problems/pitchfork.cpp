@@ -78,6 +78,7 @@ Rounding Pitchfork::rounding(const Vec& phi, const Vec& theta, const Vec& pi) {
   r.residual = gamma(8) * 2 * p * (2 * p * p + t);
   r.adjoint = gamma(10) * (p + y_ + q * (12 * p * p + 2 * t));
   r.gradient = gamma(4) * 2 * p * q;
+  r.inner_theta = gamma(3) * p * p;
   r.curvature = gamma(6) * (12 * p * p + 2 * t);
   return r;
 }

@@ -128,6 +128,7 @@ Rounding Quadratic::rounding(const Vec& phi, const Vec& theta, const Vec& pi) {
       gamma(n + m + 4) * (h_.cwiseAbs() * abs_phi + j_.cwiseAbs() * theta.cwiseAbs() + b_.cwiseAbs()).norm();
   r.adjoint = gamma(2 * n + 6) * (g_.cwiseAbs() * (abs_phi + y_.cwiseAbs()) + h_.cwiseAbs() * abs_pi).norm();
   r.curvature = 0;  // at β = 0 the matrix is H itself
+  r.inner_theta = gamma(n + 4) * (j_.cwiseAbs().transpose() * abs_phi).norm();
   r.gradient = gamma(n + 4) * (j_.cwiseAbs().transpose() * abs_pi).norm();
   return r;
 }

@@ -34,7 +34,7 @@ struct AdjointFindings {
 template <Vector V>
 class FirstPhase {
  public:
-  FirstPhase(CountedEquilibrium<V>& problem, InnerSolver<V>& solver);
+  FirstPhase(Equilibrium<V>& problem, InnerSolver<V>& solver);
 
   /// Fills phi, outer value, statuses and cost of `estimate`; false where nothing can follow.
   bool run(const V& theta, const Warm<V>& warm, Estimate<V>& estimate);
@@ -43,17 +43,18 @@ class FirstPhase {
   void conclude(const V& theta, Curvature<V>* curvature, const AdjointFindings& adjoint,
                 const ImplicitOptions& options, Estimate<V>& estimate);
 
+  const V& residual() const { return residual_; }        ///< ∂φ L_in(φ̂)
   const V& outer_phi() const { return outer_phi_; }      ///< ĝ
   const V& outer_theta() const { return outer_theta_; }  ///< ∂θ L_out(φ̂)
 
  private:
-  CountedEquilibrium<V>& problem_;
+  Equilibrium<V>& problem_;
   InnerSolver<V>& solver_;
   V residual_, outer_phi_, outer_theta_;
 };
 
 template <Vector V>
-FirstPhase<V>::FirstPhase(CountedEquilibrium<V>& problem, InnerSolver<V>& solver)
+FirstPhase<V>::FirstPhase(Equilibrium<V>& problem, InnerSolver<V>& solver)
     : problem_(problem),
       solver_(solver),
       residual_(Space<V>::zeros_like(problem.initial_phi())),

@@ -49,6 +49,7 @@ struct Rounding {
   double adjoint = unknown;    ///< of ∂φ L_out − π·∂φ residual
   double gradient = unknown;   ///< of ∂θ L_out − π·∂θ residual
   double curvature = unknown;  ///< of the matrix ∂φ residual(φ, θ) as dense() or products give it
+  double inner_theta = unknown;  ///< of ∂θ L_in(φ, θ), whose differences equilibrium propagation divides by β
 };
 
 /// Curvature of L_in + β·L_out at one point, prepared once by `linearise` and multiplied many

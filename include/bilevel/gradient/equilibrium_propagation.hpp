@@ -1,0 +1,365 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <bilevel/gradient/certify_nudged.hpp>
+#include <bilevel/gradient/first_phase.hpp>
+#include <bilevel/gradient/nudged_phases.hpp>
+
+namespace bilevel {
+
+/// On which side of the free phase the system is nudged.
+enum class Nudge { forward, central, random_sign };
+
+struct EquilibriumPropagationOptions {
+  /// `forward` settles at 0, β, …, (p−1)β; `central` at ±β; `random_sign` at 0 and ±β, the sign drawn anew
+  /// for every estimate, so that the bias cancels over many.
+  Nudge nudge = Nudge::forward;
+  /// p of `forward`, in 2 … 8: the bias is O(β^(p−1)), errors of the phases are multiplied by the stencil's
+  /// noise gain 2, 4, 6.7, 10.7, 17, 28, 46. Two is the least work; more pay where phases are accurate.
+  int points = 2;
+  /// Nudging strength, finite; negative is allowed. 0, the default, chooses it so that the bias c·β^q and the
+  /// noise ε/β of the phases balance: β = (ε/(q·c))^(1/(q+1)).
+  double beta = 0;
+  /// Of the random signs.
+  std::uint64_t seed = 1;
+  /// Estimates after which a choice of β that did not earn trust is made anew, at the price of pilot phases;
+  /// ≥ 1. In between the choice follows the accuracy of the phases for nothing.
+  int patience = 5;
+  bool certificate = true;
+  /// The gradient norm that counts as zero in the verdict (the outer loop sets its own).
+  double outer_tolerance = 1e-6;
+
+  Violations validate() const;
+};
+
+/// `ep-forward-2` … `ep-forward-8`, `ep-central`, `ep-random-sign`.
+std::vector<std::string> equilibrium_propagation_names();
+std::string name(const EquilibriumPropagationOptions& options);
+/// `options` with nudge and points as the name says; throws InvalidInput where there is no such name.
+EquilibriumPropagationOptions equilibrium_propagation_options(std::string_view name,
+                                                              EquilibriumPropagationOptions options = {});
+
+/// Equilibrium propagation (paper, Algorithm 2):
+///   ∇̂ = (1/β) Σ_i α_i ∂θL(φ̂_{iβ}, θ, iβ),   L = L_in + β·L_out,   φ̂_t ≈ argmin L(·, θ, t)
+/// Only first derivatives of the two losses are asked for, and of the inner solver nothing but the states it
+/// returns. The problem and the solver must outlive the estimator.
+template <Vector V>
+class EquilibriumPropagation final : public Estimator<V> {
+ public:
+  EquilibriumPropagation(Problem<V>& problem, InnerSolver<V>& inner,
+                         EquilibriumPropagationOptions options = {});
+
+  std::string_view name() const override { return name_; }
+  Estimate<V> estimate(const V& theta, const Warm<V>& warm) override;
+  void set_tolerances(double inner, double) override;
+  void set_outer_tolerance(double tolerance) override { options_.outer_tolerance = tolerance; }
+  V initial_phi() const override { return problem_.initial_phi(); }
+  V initial_theta() const override { return problem_.initial_theta(); }
+
+  /// The β that the last estimate used, with its sign; 0 before the first.
+  double used_beta() const { return used_beta_; }
+  /// Times pilot phases were run to choose β.
+  long pilots() const { return pilots_; }
+
+ private:
+  bool refuses(double beta, Estimate<V>& e);
+  double choose(Estimate<V>& e);
+  double run_pilots(Estimate<V>& e);
+  double balanced() const;
+  void remember_noise(const Sweep<V>& sweep, double gain);
+  void certify(const Sweep<V>& sweep, Estimate<V>& e);
+  void estimate_bound(const Sweep<V>& sweep, double good_enough, Estimate<V>& e);
+  Sweep<V> sweep(double beta, double Cost::*clock, Estimate<V>& e);
+  bool embedded() const { return options_.nudge == Nudge::forward && options_.points > 2; }
+  double limit(Constants c) const;
+  /// From the difference of estimates at β and β/2 to the bias at β.
+  double richardson() const { return 1 / (1 - std::pow(2.0, -stencil_.order())); }
+
+  // Safety factors of the estimated bound, calibrated by EquilibriumPropagationBounds in the tests.
+  static constexpr double bias_safety = 2, gain_safety = 3;
+  // Δ/t may change by this much over the stencil before extrapolation in β means nothing.
+  static constexpr double most_nonlinearity = 0.3, pilot_nonlinearity = 0.15;
+
+  EquilibriumPropagationOptions options_;
+  Stencil stencil_;
+  std::string name_;
+  CountedProblem<V> problem_;
+  InnerSolver<V>& inner_;
+  FirstPhase<V> first_;
+  NudgedPhases<V> phases_;
+  std::mt19937_64 signs_;
+  double used_beta_ = 0;
+  // What is remembered of the trade-off: noise ε/β, bias c·β^q, and how strong a nudge may be.
+  double noise_ = unknown, rounding_noise_ = 0, bias_ = unknown, strongest_ = everywhere;
+  double tolerance_ = unknown;
+  int since_trusted_ = 0;
+  long pilots_ = 0;
+};
+
+template <Vector V>
+EquilibriumPropagation<V>::EquilibriumPropagation(Problem<V>& problem, InnerSolver<V>& inner,
+                                                  EquilibriumPropagationOptions options)
+    : options_((options.validate().throw_if_any(), options)),
+      stencil_(options.nudge == Nudge::central
+                   ? Stencil::central()
+                   : Stencil::forward(options.nudge == Nudge::forward ? options.points : 2)),
+      name_(bilevel::name(options)),
+      problem_(problem),
+      inner_(inner),
+      first_(problem_, inner),
+      phases_(problem_, inner),
+      signs_(options.seed) {
+  require_shapes<V>(problem, nullptr, nullptr, name_);
+}
+
+template <Vector V>
+void EquilibriumPropagation<V>::set_tolerances(double inner, double) {
+  inner_.set_tolerance(inner);
+  // The phases' errors follow the tolerance, down to rounding: so does the choice of β, without pilots.
+  if (tolerance_ > 0) noise_ = std::max(noise_ * inner / tolerance_, rounding_noise_);
+  tolerance_ = inner;
+}
+
+template <Vector V>
+Sweep<V> EquilibriumPropagation<V>::sweep(double beta, double Cost::*clock, Estimate<V>& e) {
+  Sweep<V> s = phases_.sweep(stencil_, beta);
+  e.cost.*clock += s.cost.seconds_adjoint;
+  s.cost.seconds_adjoint = 0;
+  e.cost += s.cost;
+  e.adjoint_iterations += s.iterations;
+  return s;
+}
+
+template <Vector V>
+Estimate<V> EquilibriumPropagation<V>::estimate(const V& theta, const Warm<V>& warm) {
+  Estimate<V> e;
+  problem_.cost() = {};
+  const double sign = options_.nudge == Nudge::random_sign && signs_() % 2 == 1 ? -1 : 1;
+  if (first_.run(theta, warm, e)) {
+    if (e.status == Status::not_run) e.status = e.inner_status = Status::converged;  // judged by measurement
+    phases_.begin(theta, e.phi, first_.residual(), first_.outer_phi());
+    const double beta = options_.beta != 0 ? options_.beta : choose(e);
+    used_beta_ = sign * beta;
+    if (!refuses(beta, e)) {
+      const Sweep<V> s = sweep(used_beta_, &Cost::seconds_adjoint, e);
+      e.adjoint_status = s.status;
+      if (succeeded(e.status)) e.status = s.status;
+      e.message += fmt::format("; {}: β = {:.4g} ({}){}", name_, used_beta_,
+                               options_.beta != 0 ? "given"
+                                                  : fmt::format("chosen: bias {:.2g}·β^{}, noise {:.2g}/β",
+                                                                bias_, stencil_.order(), noise_),
+                               s.message);
+      if (s.usable()) {
+        Space<V>::copy(s.gradient, e.gradient);
+        Space<V>::copy(s.pi, e.pi);
+        e.corrected_value = e.outer_value - Space<V>::dot(e.pi, first_.residual());
+        certify(s, e);
+      } else {
+        e.status = s.status;
+        e.certificate.reason = fmt::format("a nudged phase has no state to settle in{}", s.message);
+        since_trusted_ = options_.patience;
+      }
+    }
+    e.cost.bytes = std::max(e.cost.bytes, phases_.bytes());
+  }
+  e.cost += problem_.cost();
+  return e;
+}
+
+/// L_in + t·L_out may have no minimiser once |t|·L_out reaches μ, and beyond the pole a solver still
+/// returns something.
+template <Vector V>
+bool EquilibriumPropagation<V>::refuses(double beta, Estimate<V>& e) {
+  if (options_.nudge == Nudge::forward && beta > 0) return false;
+  const Constants c = problem_.constants(phases_.theta(), phases_.phi(), everywhere);
+  const double strength = std::abs(stencil_.points().back() * beta);
+  if (!(strength * c.outer_smoothness >= c.mu)) return false;
+  e.status = e.adjoint_status = Status::negative_curvature;
+  e.certificate.mu = c.mu;
+  e.certificate.reason = fmt::format(
+      "L_in − {:.4g}·L_out need not have a minimum: |β|·L_out = {:.4g} reaches μ = {:.4g}; use |β| below "
+      "{:.4g} "
+      "or a forward estimator with β > 0",
+      strength, strength * c.outer_smoothness, c.mu, c.mu / c.outer_smoothness);
+  e.message += "; " + e.certificate.reason;
+  return true;
+}
+
+/// The bound of |β| on the negative side, where it is known: half of the way to the pole.
+template <Vector V>
+double EquilibriumPropagation<V>::limit(Constants c) const {
+  const double pole = c.mu / c.outer_smoothness;
+  return options_.nudge == Nudge::forward || std::isnan(pole) ? everywhere : 0.5 * pole;
+}
+
+/// Minimises c·β^q + ε/β.
+template <Vector V>
+double EquilibriumPropagation<V>::balanced() const {
+  const double q = stencil_.order();
+  const double beta = std::pow(noise_ / (q * bias_), 1 / (q + 1));
+  return std::isfinite(beta) && beta > 0 ? std::min(beta, strongest_) : strongest_;
+}
+
+template <Vector V>
+double EquilibriumPropagation<V>::choose(Estimate<V>& e) {
+  const bool remembered = !std::isnan(noise_) && since_trusted_ < options_.patience;
+  const double beta = remembered ? balanced() : run_pilots(e);
+  return std::min(beta, limit(problem_.constants(phases_.theta(), phases_.phi(), everywhere)));
+}
+
+/// Two sweeps, at β and β/2, show the bias (Richardson) and the noise; β is moved until the first stands out
+/// of the second while the displacement is still nearly proportional to β.
+template <Vector V>
+double EquilibriumPropagation<V>::run_pilots(Estimate<V>& e) {
+  ++pilots_;
+  since_trusted_ = 0;
+  const Constants c = problem_.constants(phases_.theta(), phases_.phi(), everywhere);
+  const double reach = stencil_.points().back(), q = stencil_.order();
+  const double size = norm(e.phi), pole = c.mu / c.outer_smoothness;
+  // Beyond the ratio of the curvatures the state follows the outer loss, whatever noise hides of it.
+  const auto& scales = phases_.probe();
+  const double ratio = scales.stiffness / scales.outer_stiffness / reach;
+  double most = limit(c);
+  if (ratio > 0) most = std::min(most, ratio);
+  double beta = pole > 0 ? 0.1 * pole / reach : 0.01 * ratio;
+  // A linear outer loss has no scale of its own: then by how far the state is pushed.
+  if (!(std::isfinite(beta) && beta > 0))
+    beta = 0.1 * scales.stiffness * (size > 0 ? size : 1) / phases_.outer_phi_norm();
+  if (!(std::isfinite(beta) && beta > 0)) beta = 1;
+  beta = std::min(beta, most);
+  double lowest_failed = everywhere;
+  for (int attempt = 0; attempt < 12; ++attempt) {
+    const Sweep<V> full = sweep(beta, &Cost::seconds_adjoint, e),
+                   half = sweep(beta / 2, &Cost::seconds_adjoint, e);
+    if (!full.usable() || !half.usable()) {
+      lowest_failed = beta;
+      beta /= 8;
+      continue;
+    }
+    const double bend = nudged_nonlinearity(full, embedded() ? nullptr : &half).shown;
+    const double difference = distance_between(full.gradient, half.gradient);
+    remember_noise(full, estimated_gain<V>(problem_, phases_, full, gain_safety));
+    const double noise = noise_ / std::abs(beta);
+    bias_ = richardson() * difference / std::pow(std::abs(beta), q);
+    strongest_ = std::min(most, bend > 0 ? beta * pilot_nonlinearity / bend : 4 * beta);
+    if (bend > pilot_nonlinearity) {
+      lowest_failed = beta;
+      beta *= std::max(0.1, 0.7 * pilot_nonlinearity / bend);
+      continue;
+    }
+    const double stronger = std::min(4 * beta, strongest_);
+    if (difference > 4 * noise || stronger < 1.2 * beta || stronger >= lowest_failed) break;
+    beta = stronger;
+  }
+  return balanced();
+}
+
+template <Vector V>
+void EquilibriumPropagation<V>::certify(const Sweep<V>& s, Estimate<V>& e) {
+  Certificate& c = e.certificate;
+  const NudgedPhase& free = s.phases[0];
+  c.inner_residual = free.residual + free.residual_error;
+  c.delta = free.delta;
+  c.mu = free.mu;
+  if (!std::isnan(free.mu)) c.mu_source = "the problem's constants";
+  for (const NudgedPhase& phase : s.phases)
+    if (phase.t != 0) c.delta_prime = std::fmax(c.delta_prime, phase.delta);
+  if (!options_.certificate) {
+    c.reason = "certificates are switched off";
+    return;
+  }
+  const double gradient_norm = norm(e.gradient);
+  c.theorem_bound = rigorous_nudged_bound<V>(problem_, phases_.theta(), e.phi, s);
+  const double good_enough = std::max(0.1 * gradient_norm, options_.outer_tolerance);
+  if (c.theorem_bound <= good_enough) {
+    c.kind = Kind::rigorous;
+    c.bound = c.theorem_bound;
+    c.reason = fmt::format("bound from {}, of bias, phases and rounding together", c.mu_source);
+    remember_noise(s, proven_gain<V>(problem_, phases_));
+  } else {
+    estimate_bound(s, good_enough, e);
+  }
+  c.judge(gradient_norm, options_.outer_tolerance, succeeded(e.status));
+  since_trusted_ = c.verdict == Verdict::trusted ? 0 : since_trusted_ + 1;
+}
+
+/// Where the rigorous bound does not earn trust: the bias from the stencil of one point less or from half the
+/// strength, the noise from the measured residuals; none where the phases do not belong together.
+template <Vector V>
+void EquilibriumPropagation<V>::estimate_bound(const Sweep<V>& s, double good_enough, Estimate<V>& e) {
+  Certificate& c = e.certificate;
+  const auto renew = [&](std::string reason) {
+    c.reason = std::move(reason);
+    since_trusted_ = options_.patience;
+  };
+  const double gain = estimated_gain<V>(problem_, phases_, s, gain_safety);
+  remember_noise(s, gain);
+  const double noise = nudged_noise(s, gain, 1), rounding = noise - nudged_noise(s, gain, 0);
+  if (auto fault = basin_fault<V>(problem_, phases_, s, !(noise <= options_.outer_tolerance))) {
+    if (succeeded(e.status)) e.status = fault->status;
+    return renew(std::move(fault->message));
+  }
+  std::optional<Sweep<V>> half;
+  if (!embedded()) {
+    half = sweep(s.beta / 2, &Cost::seconds_certificate, e);
+    if (!half->usable()) return renew(fmt::format("the phases at half the strength failed{}", half->message));
+  }
+  const auto [seen, bend] = nudged_nonlinearity(s, half ? &*half : nullptr);
+  if (bend > most_nonlinearity)
+    return renew(fmt::format(
+        "β = {:.4g} is too large to extrapolate from: the displacement per β changes by {:.0f} % over the "
+        "phases",
+        s.beta, 100 * bend));
+  // A difference of gradients may vanish by chance, above all where θ has one element; the states bend all
+  // the same. Where their errors hide whether they do, all of π·χ may be bias.
+  const double floor = bend > 0
+                           ? 0.5 * norm(e.gradient) * std::pow(bend, embedded() ? options_.points - 2 : 1)
+                           : std::min(seen, 1.0) * gain * phases_.outer_phi_norm();
+  // The stencil of one point less errs by about the difference of the two, this one by that times the ratio
+  // of successive terms in β. Two points err by so much more than three that this must be counted: the ratio
+  // is about twice the nonlinearity.
+  const double ratio = options_.points == 3 ? std::min(1.5, 15 * seen) : 1;
+  const double difference = half ? richardson() * distance_between(s.gradient, half->gradient)
+                                 : ratio * distance_between(s.gradient, s.lower);
+  const double bias = std::max(floor, bias_safety * difference), estimated = bias + noise;
+  if (std::isfinite(estimated) && !(c.theorem_bound <= estimated)) {
+    c.kind = Kind::estimated;
+    c.bound = estimated;
+    c.reason =
+        fmt::format("estimated: bias {:.3g} from {}, phases {:.3g}, rounding {:.3g}", bias,
+                    half ? "half the strength" : "the stencil of one point less", noise - rounding, rounding);
+  } else if (std::isfinite(c.theorem_bound)) {
+    c.kind = Kind::rigorous;
+    c.bound = c.theorem_bound;
+    c.reason = fmt::format("bound from {}", c.mu_source);
+  } else {
+    c.reason = "neither constants nor scales of this problem could be had";
+  }
+  if (!(estimated > good_enough)) return;
+  if (rounding > 0.5 * estimated)
+    c.reason +=
+        fmt::format("; rounding dominates at β = {:.4g}: a larger |β| would be more accurate", s.beta);
+  else if (noise > 0.9 * estimated)
+    c.reason += fmt::format(
+        "; errors of the phases dominate at β = {:.4g}: settle more accurately or use a larger |β|", s.beta);
+}
+
+/// What the phases' errors do to the gradient as a rule, rather than at worst: the choice of β wants that. At
+/// an outer optimum ‖χᵀΔ‖ vanishes, and the worst case takes over.
+template <Vector V>
+void EquilibriumPropagation<V>::remember_noise(const Sweep<V>& s, double gain) {
+  const double typical = std::max(typical_gain(s), 0.05 * gain);
+  noise_ = nudged_noise(s, typical, 0.125) * std::abs(s.beta);
+  rounding_noise_ = noise_ - nudged_noise(s, typical, 0) * std::abs(s.beta);
+}
+
+extern template class EquilibriumPropagation<Eigen::VectorXd>;
+extern template class EquilibriumPropagation<Eigen::VectorXf>;
+
+}  // namespace bilevel

@@ -1,0 +1,302 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <bilevel/gradient/stencil.hpp>
+#include <bilevel/inner/inner_solver.hpp>
+#include <bilevel/problem/counted.hpp>
+#include <bilevel/problem/gamma.hpp>
+#include <bilevel/space/eigen.hpp>
+
+namespace bilevel {
+
+/// What is left of one phase, settled at nudging strength t, once its state is gone. Δ = φ̂_t − φ̂_0.
+struct NudgedPhase {
+  double t = 0;
+  double weight = 0;            ///< α of the stencil
+  double residual = unknown;    ///< ‖∂φ(L_in + t·L_out)(φ̂_t)‖, as computed
+  double residual_error = 0;    ///< rounding error of the same
+  double theta_error = 0;       ///< rounding error of ∂θ(L_in + t·L_out)(φ̂_t)
+  bool rounding_known = false;  ///< the last two are proven, not guessed
+  double distance = 0;          ///< ‖Δ‖
+  double delta = unknown;       ///< proven: a stationary point lies within; NaN where nothing is
+  double mu = unknown;          ///< of L_in + t·L_out on that ball
+  double energy = 0;            ///< L_in(φ̂_t) − L_in(φ̂_0)
+  double energy_error = 0;      ///< rounding level of the same
+  double work = 0;              ///< the same by the trapezoidal rule from ∂φ L_in at both ends
+  double bend = 0;  ///< Δ·(∂φ L_in(φ̂_t) − ∂φ L_in(φ̂_0)): positive for a positive definite Hessian
+  double stiffness = unknown;  ///< ‖∂φ L_in(φ̂_t) − ∂φ L_in(φ̂_0)‖/‖Δ‖
+  double cross = 0;            ///< ‖∂θ L_in(φ̂_t) − ∂θ L_in(φ̂_0)‖/‖Δ‖
+};
+
+/// All phases of a stencil at one β, and what they give.
+template <Vector V>
+struct Sweep {
+  double beta = 0;
+  V gradient;                         ///< (1/β) Σ α_i ∂θL(φ̂_{iβ}, θ, iβ)
+  V lower;                            ///< the same by the stencil of one point less, where there is one
+  V pi;                               ///< −(1/β) Σ α_i φ̂_{iβ} ≈ π
+  std::vector<NudgedPhase> phases;    ///< the free one first
+  double assembly_error = 0;          ///< rounding error of the sums above
+  double nonlinearity = unknown;      ///< how much Δ/t changes from the first to the last point, relative
+  Status status = Status::converged;  ///< of the first phase that failed
+  std::string message;
+  long iterations = 0;
+  Cost cost;
+
+  bool usable() const { return status != Status::diverged && status != Status::not_finite; }
+};
+
+/// Runs phase 1 again under nudging, and measures every phase afresh: only first derivatives of the losses
+/// are asked for, and of the solver nothing but the state it returns.
+template <Vector V>
+class NudgedPhases {
+ public:
+  NudgedPhases(CountedProblem<V>& problem, InnerSolver<V>& solver);
+
+  /// The free phase has settled at φ̂_0 with ∂φ L_in = `residual` and ∂φ L_out = `outer_phi`.
+  void begin(const V& theta, const V& phi, const V& residual, const V& outer_phi);
+  /// Settles at every point of the stencil: forward ones each from the one before, the others from φ̂_0.
+  Sweep<V> sweep(const Stencil& stencil, double beta);
+
+  /// What one step in a random direction shows of the curvatures: rough scales, for where nothing is known.
+  struct Probe {
+    double stiffness;         ///< ≈ ‖∂φ² L_in‖ in the Frobenius norm
+    double random_stiffness;  ///< ‖Hv‖/‖v‖ of that direction v alone
+    double outer_stiffness;   ///< ≈ ‖∂φ² L_out‖
+    double cross;             ///< ≈ ‖χ‖
+  };
+  const Probe& probe();
+  /// ‖H r‖/‖r‖ along the residual of the free phase: where its error lies. Infinite if that is zero.
+  double stiffness_along_residual();
+
+  const V& theta() const { return theta_; }
+  const V& phi() const { return phi_; }
+  const NudgedPhase& free_phase() const { return free_; }
+  double outer_phi_norm() const { return outer_phi_norm_; }
+  std::size_t bytes() const { return 11 * bytes_of(phi_) + 6 * bytes_of(theta_); }
+
+ private:
+  double probe_step(V& direction);
+  void measure(const V& phi, double t, double inner_norm, double outer_norm, double theta_norm,
+               double outer_theta_norm, NudgedPhase& record);
+  void find_stationary_point(const V& phi, NudgedPhase& record);
+
+  CountedProblem<V>& problem_;
+  InnerSolver<V>& solver_;
+  V theta_, phi_, residual_, free_outer_phi_, inner_theta_, nothing_;
+  V difference_, inner_phi_, outer_phi_, theta_difference_, outer_theta_, first_secant_, moved_;
+  double inner_value_ = unknown, outer_phi_norm_ = unknown;
+  NudgedPhase free_;
+  Probe probe_{};
+  bool probed_ = false;
+};
+
+template <Vector V>
+NudgedPhases<V>::NudgedPhases(CountedProblem<V>& problem, InnerSolver<V>& solver)
+    : problem_(problem), solver_(solver) {
+  const V phi = problem.initial_phi(), theta = problem.initial_theta();
+  for (V* x : {&phi_, &residual_, &free_outer_phi_, &nothing_, &difference_, &inner_phi_, &outer_phi_,
+               &first_secant_, &moved_})
+    *x = Space<V>::zeros_like(phi);
+  for (V* x : {&theta_, &inner_theta_, &theta_difference_, &outer_theta_}) *x = Space<V>::zeros_like(theta);
+}
+
+template <Vector V>
+void NudgedPhases<V>::begin(const V& theta, const V& phi, const V& residual, const V& outer_phi) {
+  Space<V>::copy(theta, theta_);
+  Space<V>::copy(phi, phi_);
+  Space<V>::copy(residual, residual_);
+  Space<V>::copy(outer_phi, free_outer_phi_);
+  outer_phi_norm_ = norm(outer_phi);
+  probed_ = false;
+  inner_value_ = problem_.inner(phi_, theta_, {.theta = &inner_theta_});
+  free_ = {};
+  free_.residual = norm(residual_);
+  measure(phi_, 0, free_.residual, 0, norm(inner_theta_), 0, free_);
+}
+
+/// Rounding errors and, from them and the residual, how far the stationary point can be.
+template <Vector V>
+void NudgedPhases<V>::measure(const V& phi, double t, double inner_norm, double outer_norm, double theta_norm,
+                              double outer_theta_norm, NudgedPhase& record) {
+  const double size = std::abs(t), u = unit_roundoff<V>();
+  record.t = t;
+  // With π = 0 the errors of the adjoint and of the gradient are those of ∂φ L_out and ∂θ L_out alone.
+  const Rounding r = problem_.rounding(phi, theta_, nothing_);
+  record.rounding_known = !std::isnan(r.residual + r.inner_theta + (t == 0 ? 0 : r.adjoint + r.gradient));
+  if (record.rounding_known) {
+    record.residual_error = r.residual + (t == 0 ? 0 : size * r.adjoint);
+    record.theta_error = r.inner_theta + (t == 0 ? 0 : size * r.gradient);
+  } else {
+    // A few roundings of the terms' own size is the least.
+    const double stiffness = problem_.constants(theta_, phi, 0).smoothness;
+    record.residual_error = 8 * u *
+                            (inner_norm + size * outer_norm +
+                             (std::isnan(stiffness) ? probe().stiffness : stiffness) * norm(phi));
+    record.theta_error = 8 * u * (theta_norm + size * outer_theta_norm);
+  }
+  record.residual_error += gamma(4, u) * (inner_norm + size * outer_norm);
+  find_stationary_point(phi, record);
+}
+
+/// δ = ‖r‖/μ_t with μ_t = μ − |t|·L_out (L_out need not be convex), wherever that is known on a ball around
+/// φ̂_t of a radius of at least δ: on its rim L_in + t·L_out rises outwards, so it has a minimum within.
+template <Vector V>
+void NudgedPhases<V>::find_stationary_point(const V& phi, NudgedPhase& record) {
+  const double r =
+      (record.residual + record.residual_error) * (1 + gamma(static_cast<double>(Space<V>::size(phi)) + 8));
+  const auto mu_within = [&](double radius) {
+    const Constants c = problem_.constants(theta_, phi, radius);
+    return record.t == 0 ? c.mu : (c.mu - std::abs(record.t) * c.outer_smoothness) * (1 - 0x1p-50);
+  };
+  double mu = mu_within(everywhere);
+  if (!(mu > 0)) {
+    const double radius = 2 * r / mu_within(0);
+    mu = radius >= 0 ? mu_within(radius) : unknown;
+    if (!(mu > 0 && (mu * radius > r || r == 0))) return;
+  }
+  record.mu = mu;
+  record.delta = r / mu * (1 + 0x1p-50);
+}
+
+template <Vector V>
+Sweep<V> NudgedPhases<V>::sweep(const Stencil& stencil, double beta) {
+  Stopwatch watch;
+  Sweep<V> s;
+  s.beta = beta;
+  s.gradient = Space<V>::zeros_like(theta_);
+  s.lower = Space<V>::zeros_like(theta_);
+  s.pi = Space<V>::zeros_like(phi_);
+  s.phases.push_back(free_);
+  const std::size_t count = stencil.points().size();
+  const bool embedded = stencil.points()[0] == 0 && count > 2;
+  const Stencil lower = embedded ? Stencil::forward(static_cast<int>(count) - 1) : stencil;
+  const double u = unit_roundoff<V>(), n = static_cast<double>(Space<V>::size(phi_));
+  V start = duplicate(phi_);
+  for (std::size_t i = 0; i < count; ++i) {
+    const int point = stencil.points()[i];
+    const double alpha = stencil.coefficient(i);
+    if (point == 0) {
+      s.phases[0].weight = alpha;
+      continue;
+    }
+    const double t = point * beta;
+    Solution<V> settled = solver_.solve(theta_, t, start);
+    settled.cost.seconds_inner = 0;  // all of this is the second phase
+    s.cost += settled.cost;
+    s.iterations += settled.iterations;
+    const auto blame = [&](Status status, const std::string& why) {
+      if (succeeded(s.status)) s.status = status;
+      s.message += fmt::format("; at β = {:.4g} ({}): {}", t, solver_.name(), why);
+    };
+    if (Space<V>::size(settled.phi) != Space<V>::size(phi_))
+      throw InvalidInput(fmt::format("inner solver {} returned a state of {} elements, the problem wants {}",
+                                     solver_.name(), Space<V>::size(settled.phi), Space<V>::size(phi_)));
+    // A solver that reports nothing is judged by what is measured below.
+    if (!succeeded(settled.status) && settled.status != Status::not_run)
+      blame(settled.status, settled.message);
+    if (!all_finite(settled.phi)) blame(Status::not_finite, "the settled state is not finite");
+    if (!s.usable()) break;
+
+    const double value =
+        problem_.inner(settled.phi, theta_, {.phi = &inner_phi_, .theta = &theta_difference_});
+    problem_.outer(settled.phi, theta_, {.phi = &outer_phi_, .theta = &outer_theta_});
+    NudgedPhase record;
+    record.weight = alpha;
+    Space<V>::copy(settled.phi, difference_);
+    Space<V>::axpy(-1, phi_, difference_);
+    record.distance = norm(difference_) * (1 + gamma(n + 8, u));
+    const double inner_norm = norm(inner_phi_), outer_norm = norm(outer_phi_),
+                 theta_norm = norm(theta_difference_), outer_theta_norm = norm(outer_theta_);
+
+    // Energy along the way, from ∂φ L_in at both ends.
+    const double end = Space<V>::dot(inner_phi_, difference_), begin = Space<V>::dot(residual_, difference_);
+    record.energy = value - inner_value_;
+    record.energy_error = 1e4 * u * (std::abs(value) + std::abs(inner_value_));
+    record.work = 0.5 * (begin + end);
+    record.bend = end - begin;
+    Space<V>::copy(inner_phi_, moved_);
+    Space<V>::axpy(-1, residual_, moved_);
+    if (record.distance > 0) record.stiffness = norm(moved_) / record.distance;
+
+    Space<V>::axpy(t, outer_phi_, inner_phi_);
+    record.residual = norm(inner_phi_);
+    if (!std::isfinite(value + record.residual + theta_norm + outer_theta_norm)) {
+      blame(Status::not_finite, "a loss or one of its derivatives is not finite at the settled state");
+      break;
+    }
+    measure(settled.phi, t, inner_norm, outer_norm, theta_norm, outer_theta_norm, record);
+
+    // ∂θL(φ̂_t, t) − ∂θL(φ̂_0, 0): what is common to all phases never enters the sum.
+    Space<V>::axpy(-1, inner_theta_, theta_difference_);
+    const double change = norm(theta_difference_);
+    if (record.distance > 0) record.cross = change / record.distance;
+    Space<V>::axpy(t, outer_theta_, theta_difference_);
+    Space<V>::axpy(alpha / beta, theta_difference_, s.gradient);
+    if (embedded && i + 1 < count) Space<V>::axpy(lower.coefficient(i) / beta, theta_difference_, s.lower);
+    Space<V>::axpy(-alpha / beta, difference_, s.pi);
+    // A difference, two products, a sum of `count` terms, the coefficients, and t itself.
+    s.assembly_error += gamma(static_cast<double>(count) + 8, u) * std::abs(alpha / beta) *
+                        (change + std::abs(t) * outer_theta_norm);
+
+    Space<V>::scale(1 / t, difference_);
+    if (s.phases.size() == 1) {
+      Space<V>::copy(difference_, first_secant_);
+    } else if (i + 1 == count) {
+      const double length = norm(first_secant_);
+      Space<V>::axpy(-1, first_secant_, difference_);
+      s.nonlinearity = length > 0 ? norm(difference_) / length : 0;
+    }
+    s.phases.push_back(record);
+    if (embedded || stencil.points()[0] == 0) Space<V>::copy(settled.phi, start);
+  }
+  s.cost.seconds_adjoint = watch.seconds();
+  return s;
+}
+
+/// Turns `direction` into a displaced state in moved_ and returns how far it was moved.
+template <Vector V>
+double NudgedPhases<V>::probe_step(V& direction) {
+  const double size = norm(phi_), step = std::cbrt(unit_roundoff<V>()) * (size > 0 ? size : 1.0);
+  const double length = norm(direction);
+  Space<V>::copy(phi_, moved_);
+  Space<V>::axpy(step / length, direction, moved_);
+  return step;
+}
+
+template <Vector V>
+const typename NudgedPhases<V>::Probe& NudgedPhases<V>::probe() {
+  if (probed_) return probe_;
+  probed_ = true;
+  V direction = Space<V>::zeros_like(phi_), inner_phi = Space<V>::zeros_like(phi_),
+    outer_phi = Space<V>::zeros_like(phi_), inner_theta = Space<V>::zeros_like(theta_);
+  Space<V>::random(1, direction);
+  const double step = probe_step(direction), root = std::sqrt(static_cast<double>(Space<V>::size(phi_)));
+  problem_.inner(moved_, theta_, {.phi = &inner_phi, .theta = &inner_theta});
+  problem_.outer(moved_, theta_, {.phi = &outer_phi});
+  Space<V>::axpy(-1, residual_, inner_phi);
+  Space<V>::axpy(-1, inner_theta_, inner_theta);
+  Space<V>::axpy(-1, free_outer_phi_, outer_phi);
+  const double along = norm(inner_phi) / step;
+  probe_ = {root * along, along, root * norm(outer_phi) / step, root * norm(inner_theta) / step};
+  return probe_;
+}
+
+template <Vector V>
+double NudgedPhases<V>::stiffness_along_residual() {
+  if (!(free_.residual > 0)) return everywhere;
+  V direction = duplicate(residual_), inner_phi = Space<V>::zeros_like(phi_);
+  const double step = probe_step(direction);
+  problem_.inner(moved_, theta_, {.phi = &inner_phi});
+  Space<V>::axpy(-1, residual_, inner_phi);
+  return norm(inner_phi) / step;
+}
+
+extern template class NudgedPhases<Eigen::VectorXd>;
+extern template class NudgedPhases<Eigen::VectorXf>;
+
+}  // namespace bilevel
