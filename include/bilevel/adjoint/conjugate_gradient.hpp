@@ -37,7 +37,8 @@ struct ConjugateGradientOptions : AdjointOptions {
   /// recycles nothing, and there cannot be a preconditioner besides. Each solve begins with k products and
   /// each iteration takes 2k vector operations more: worthwhile where a few small eigenvalues hold CG up.
   long recycled = 0;
-  /// The last search directions of a solve among which the subspace is sought: two vectors each; ≥ 1.
+  /// The first search directions of a solve, among which the subspace is sought: two vectors each; ≥ 1. 40
+  /// instead of 20 were measured to save another tenth of the products.
   long recycled_window = 20;
 
   Violations validate() const {

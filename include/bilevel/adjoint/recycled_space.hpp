@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -19,7 +20,8 @@ namespace bilevel {
 template <Vector V>
 class RecycledSpace {
  public:
-  /// Up to `vectors` columns, taken from the last `window` search directions of a solve and those before.
+  /// Up to `vectors` columns, sought among those before and the first `window` search directions of a solve.
+  /// (The first: while all of the spectrum is in the residual. The last ones were measured to be worth less.)
   RecycledSpace(long vectors, long window)
       : vectors_(static_cast<std::size_t>(vectors)), window_(static_cast<std::size_t>(window)) {}
 
@@ -31,7 +33,7 @@ class RecycledSpace {
   void correct(V& x, V& r);
   /// p −= W(WᵀAW)⁻¹(A·W)ᵀz: with p = β·p_before + z this is A-orthogonal to W.
   void project(const V& z, V& p);
-  /// A search direction and its product, kept until the next solve.
+  /// A search direction and its product, kept for the harvest while there is room.
   void observe(const V& p, const V& product);
   /// The columns for the next solve: those y of span(W, directions) with the smallest harmonic Ritz values
   /// ‖A·y‖²/yᵀAy.
@@ -51,11 +53,11 @@ class RecycledSpace {
   const V& product(std::size_t i) const { return i < held_ ? images_[i] : direction_images_[i - held_]; }
 
   std::size_t vectors_, window_;
-  std::vector<V> space_, images_;                 // W and A·W
-  std::vector<V> directions_, direction_images_;  // a ring
-  std::size_t held_ = 0;                          // columns of W
-  std::size_t observed_ = 0;                      // directions of this solve, all of them
-  Eigen::LLT<Eigen::MatrixXd> factor_;            // of WᵀAW
+  std::vector<V> space_, images_;  // W and A·W
+  std::vector<V> directions_, direction_images_;
+  std::size_t held_ = 0;                // columns of W
+  std::size_t observed_ = 0;            // directions of this solve
+  Eigen::LLT<Eigen::MatrixXd> factor_;  // of WᵀAW
   Eigen::VectorXd weights_;
   double smallest_quotient_ = std::numeric_limits<double>::quiet_NaN();
 };
@@ -141,8 +143,9 @@ void RecycledSpace<V>::project(const V& z, V& p) {
 
 template <Vector V>
 void RecycledSpace<V>::observe(const V& p, const V& product) {
-  Space<V>::copy(p, directions_[observed_ % window_]);
-  Space<V>::copy(product, direction_images_[observed_ % window_]);
+  if (observed_ == window_) return;
+  Space<V>::copy(p, directions_[observed_]);
+  Space<V>::copy(product, direction_images_[observed_]);
   ++observed_;
 }
 
@@ -150,7 +153,7 @@ template <Vector V>
 void RecycledSpace<V>::harvest() {
   using Eigensolver = Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>;
   if (observed_ == 0) return;
-  const std::size_t count = held_ + std::min(observed_, window_);
+  const std::size_t count = held_ + observed_;
   const auto m = static_cast<Index>(count);
   Eigen::MatrixXd energy(m, m), images(m, m);  // ZᵀAZ and (AZ)ᵀAZ with Z = (W, directions)
   for (Index j = 0; j < m; ++j)
