@@ -4,6 +4,14 @@ namespace bilevel {
 
 template class LinearRun<Eigen::VectorXd>;
 template class LinearRun<Eigen::VectorXf>;
+template class NystromSketch<Eigen::VectorXd>;
+template class NystromSketch<Eigen::VectorXf>;
+template class RecycledSpace<Eigen::VectorXd>;
+template class RecycledSpace<Eigen::VectorXf>;
+template class Nystrom<Eigen::VectorXd>;
+template class Nystrom<Eigen::VectorXf>;
+template class Inherited<Eigen::VectorXd>;
+template class Inherited<Eigen::VectorXf>;
 template class Direct<Eigen::VectorXd>;
 template class Direct<Eigen::VectorXf>;
 template class ConjugateGradient<Eigen::VectorXd>;

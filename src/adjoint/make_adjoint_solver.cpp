@@ -3,9 +3,10 @@
 namespace bilevel {
 
 const std::vector<std::string_view>& adjoint_solver_names() {
-  static const std::vector<std::string_view> names{"direct",   "cg",    "cg-jacobi", "cg-preconditioned",
-                                                   "minres",   "gmres", "bicgstab",  "neumann",
-                                                   "identity", "zero"};
+  static const std::vector<std::string_view> names{
+      "direct",      "cg",       "cg-jacobi", "cg-preconditioned", "cg-inherited", "cg-nystrom",
+      "cg-recycled", "minres",   "gmres",     "bicgstab",          "neumann",      "nystrom",
+      "inherited",   "identity", "zero"};
   return names;
 }
 

@@ -29,10 +29,9 @@ TEST(MakeAdjointSolver, KnowsItsNamesAndListsThem) {
   for (const std::string_view name : adjoint_solver_names())
     EXPECT_EQ(make_adjoint_solver<Vec>(name)->name(), name);
   const std::string message = thrown_by([] { make_adjoint_solver<Vec>("cgs"); });
-  expect_named(
-      message,
-      {"\"cgs\"",
-       "direct, cg, cg-jacobi, cg-preconditioned, minres, gmres, bicgstab, neumann, identity, zero"});
+  expect_named(message, {"\"cgs\"",
+                         "direct, cg, cg-jacobi, cg-preconditioned, cg-inherited, cg-nystrom, cg-recycled, "
+                         "minres, gmres, bicgstab, neumann, nystrom, inherited, identity, zero"});
 }
 
 TEST(AdjointOptions, EveryViolationIsNamedAtOnce) {
@@ -74,6 +73,18 @@ TEST(AdjointOptions, ASolversOwnFieldsAreNamedAfterIt) {
   IdentityOptions identity;
   identity.step = nan;
   expect_named(message(identity), {"identity.step = nan must be finite"});
+  ConjugateGradientOptions relatives;
+  relatives.preconditioner = Preconditioner::nystrom;
+  relatives.sketch.rank = 0;
+  relatives.sketch.damping = nan;
+  relatives.recycled = 3;
+  relatives.recycled_window = 0;
+  expect_named(message(relatives), {"cg.rank = 0", "cg.damping = nan", "cg.recycled = 3 does not go with",
+                                    "cg.recycled_window = 0"});
+  NystromOptions nystrom;
+  nystrom.sketch.rank = -1;
+  nystrom.sketch.damping = -1;
+  expect_named(message(nystrom), {"nystrom.rank = -1", "nystrom.damping = -1"});
   DirectOptions direct;
   direct.assembly_limit = 0;
   expect_named(message(direct), {"direct.assembly_limit = 0"});
@@ -83,7 +94,8 @@ TEST(AdjointSolver, NanFromAProductIsNamedWithItsIterationAndTheBestXSurvives) {
   Draw draw(1);
   const Mat matrix = draw.with_spectrum(log_spectrum(40, 100));
   const Vec b = draw.vector(40);
-  for (const std::string_view name : {"cg", "cg-jacobi", "minres", "gmres", "bicgstab", "neumann"}) {
+  for (const std::string_view name :
+       {"cg", "cg-jacobi", "cg-recycled", "minres", "gmres", "bicgstab", "neumann"}) {
     Operator a(matrix);
     a.poisoned_product = 7;
     const auto solution = make_adjoint_solver<Vec>(name)->solve(a, b, nullptr);
@@ -145,6 +157,7 @@ TEST(AdjointSolver, ALaterToleranceReplacesTheFirst) {
   for (const std::string_view name : adjoint_solver_names()) {
     if (name == "cg-preconditioned") continue;
     const auto solver = make_adjoint_solver<Vec>(name);
+    if (solver->inherits()) continue;
     solver->set_tolerance(0.01);
     EXPECT_EQ(solver->solve(a, b, nullptr).target, 0.01 * b.norm()) << name;
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -67,6 +68,20 @@ inline Eigen::VectorXd log_spectrum(Eigen::Index n, double condition) {
                 : Eigen::VectorXd(Eigen::VectorXd::LinSpaced(n, -std::log(condition), 0).array().exp());
 }
 
+/// An inverse known by its matrix.
+template <class V>
+class MatrixInverse final : public InverseApproximation<V> {
+ public:
+  explicit MatrixInverse(const Eigen::MatrixXd& matrix) : matrix_(matrix) {}
+  void apply(const V& b, V& out) override {
+    Space<V>::copy(HostTraits<V>::from_host(matrix_ * HostTraits<V>::to_host(b)), out);
+  }
+  Index rank() const override { return matrix_.rows(); }
+
+ private:
+  Eigen::MatrixXd matrix_;
+};
+
 /// A known by its matrix. What it gives away besides products is up to the flags.
 template <class V>
 class MatrixOperator : public LinearOperator<V> {
@@ -94,17 +109,24 @@ class MatrixOperator : public LinearOperator<V> {
     return true;
   }
 
+  InverseApproximation<V>* inherited() override {
+    if (preconditioner.size() == 0 && matrix_.size() > 0) return nullptr;
+    inverse_.emplace(preconditioner);
+    return &*inverse_;
+  }
+
   const Eigen::MatrixXd& matrix() const { return matrix_; }
 
   bool gives_matrix = true;
   bool gives_diagonal = true;
-  Eigen::MatrixXd preconditioner;
-  long poisoned_product = -1;  ///< this one, counted from 1, is NaN
+  Eigen::MatrixXd preconditioner;  ///< and what is inherited
+  long poisoned_product = -1;      ///< this one, counted from 1, is NaN
   long products = 0;
 
  private:
   Eigen::MatrixXd matrix_;
   bool symmetric_;
+  std::optional<MatrixInverse<V>> inverse_;
 };
 
 using Vec = Eigen::VectorXd;

@@ -61,6 +61,8 @@ class AdjointSolver {
   virtual LinearSolution<V> solve(LinearOperator<V>& a, const V& b, const V* warm) = 0;
   /// Residual norm relative to ‖b‖ to reach from now on, as if the options had said so.
   virtual void set_tolerance(double /*relative*/) {}
+  /// Whether it needs LinearOperator::inherited().
+  virtual bool inherits() const { return false; }
 };
 
 }  // namespace bilevel

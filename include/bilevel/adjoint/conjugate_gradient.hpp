@@ -5,6 +5,8 @@
 #include <vector>
 
 #include <bilevel/adjoint/linear_run.hpp>
+#include <bilevel/adjoint/nystrom_sketch.hpp>
+#include <bilevel/adjoint/recycled_space.hpp>
 #include <bilevel/adjoint/tridiagonal.hpp>
 
 namespace bilevel {
@@ -12,8 +14,10 @@ namespace bilevel {
 /// What stands for A⁻¹ in the search directions.
 enum class Preconditioner {
   none,
-  jacobi,  ///< the inverse of LinearOperator::diagonal()
-  own,     ///< LinearOperator::precondition()
+  jacobi,     ///< the inverse of LinearOperator::diagonal()
+  own,        ///< LinearOperator::precondition()
+  inherited,  ///< LinearOperator::inherited(), what phase 1 left behind
+  nystrom,    ///< a NystromSketch of A
 };
 
 struct ConjugateGradientOptions : AdjointOptions {
@@ -23,10 +27,28 @@ struct ConjugateGradientOptions : AdjointOptions {
   /// Lanczos steps kept for the Ritz values; their eigenvalues cost some 30·steps² operations at
   /// the end, and extreme ones rarely move after a few hundred. 0: no Ritz values.
   long ritz_steps = 300;
+  /// With Preconditioner::nystrom; nothing is drawn where the warm start serves already.
+  NystromSketchOptions sketch = {};
+  /// Whether a sketch stays for later solves, whose matrices differ a little from the one it was drawn from:
+  /// until a solve does not converge, or takes more iterations than the first by the sketch's rank, which is
+  /// what a new one would cost.
+  bool keep_sketch = true;
+  /// Columns k of the subspace that is handed from one solve to the next (see RecycledSpace); 0, the default,
+  /// recycles nothing, and there cannot be a preconditioner besides. Each solve begins with k products and
+  /// each iteration takes 2k vector operations more: worthwhile where a few small eigenvalues hold CG up.
+  long recycled = 0;
+  /// The first search directions of a solve, among which the subspace is sought: two vectors each; ≥ 1. 40
+  /// instead of 20 were measured to save another tenth of the products.
+  long recycled_window = 20;
 
   Violations validate() const {
     Violations v = AdjointOptions::validate("cg");
     v.at_least("ritz_steps", ritz_steps, 0);
+    sketch.check(v);
+    v.at_least("recycled", recycled, 0);
+    v.require(recycled == 0 || preconditioner == Preconditioner::none, "recycled", recycled,
+              "does not go with a preconditioner");
+    v.at_least("recycled_window", recycled_window, 1);
     return v;
   }
 };
@@ -45,6 +67,7 @@ class ConjugateGradient final : public AdjointSolver<V> {
   std::string_view name() const override;
   LinearSolution<V> solve(LinearOperator<V>& a, const V& b, const V* warm) override;
   void set_tolerance(double relative) override;
+  bool inherits() const override { return options_.preconditioner == Preconditioner::inherited; }
 
  private:
   struct Workspace {
@@ -53,8 +76,11 @@ class ConjugateGradient final : public AdjointSolver<V> {
     V lowest;   // the iterate with the smallest recurred residual, kept when the next one is worse
     V inverse;  // of the diagonal
     Tridiagonal lanczos;
+    InverseApproximation<V>* approximation = nullptr;  // inherited, or the sketch
+    RecycledSpace<V>* recycled = nullptr;
   };
 
+  void draw_sketch(LinearRun<V>& run);
   void invert_diagonal(LinearOperator<V>& a, LinearRun<V>& run, V& inverse) const;
   const V& precondition(LinearOperator<V>& a, Workspace& w) const;
   void cycle(LinearOperator<V>& a, LinearRun<V>& run, Workspace& w, bool first) const;
@@ -62,10 +88,17 @@ class ConjugateGradient final : public AdjointSolver<V> {
                              double& scale) const;
 
   ConjugateGradientOptions options_;
+  NystromSketch<V> sketch_;
+  bool sketch_is_worn_ = true;
+  long iterations_when_fresh_ = 0;
+  RecycledSpace<V> recycled_;
 };
 
 template <Vector V>
-ConjugateGradient<V>::ConjugateGradient(ConjugateGradientOptions options) : options_(options) {
+ConjugateGradient<V>::ConjugateGradient(ConjugateGradientOptions options)
+    : options_(options),
+      sketch_(options.sketch),
+      recycled_(std::max(0L, options.recycled), std::max(0L, options.recycled_window)) {
   options_.validate().throw_if_any();
 }
 
@@ -76,8 +109,12 @@ std::string_view ConjugateGradient<V>::name() const {
       return "cg-jacobi";
     case Preconditioner::own:
       return "cg-preconditioned";
+    case Preconditioner::inherited:
+      return "cg-inherited";
+    case Preconditioner::nystrom:
+      return "cg-nystrom";
     default:
-      return "cg";
+      return options_.recycled > 0 ? "cg-recycled" : "cg";
   }
 }
 
@@ -98,16 +135,52 @@ LinearSolution<V> ConjugateGradient<V>::solve(LinearOperator<V>& a, const V& b, 
   const long ritz_rows = preconditioned ? 0 : std::min(options_.ritz_steps, run.limit());
   const auto zero = [&] { return Space<V>::zeros_like(b); };
   Workspace w{zero(), zero(), zero(), zero(), zero(), zero(), zero(), Tridiagonal(ritz_rows)};
+  std::string note;
   if (options_.preconditioner == Preconditioner::jacobi) invert_diagonal(a, run, w.inverse);
   if (options_.preconditioner == Preconditioner::own && !a.precondition(b, w.z))
     throw InvalidInput(fmt::format("{}: A has no preconditioner of its own", name()));
+  if (options_.preconditioner == Preconditioner::inherited) {
+    if (!(w.approximation = a.inherited()))
+      throw InvalidInput(fmt::format("{}: nobody left an inverse of A behind", name()));
+    note = fmt::format("preconditioned by an inverse known in {} dimensions", w.approximation->rank());
+  }
+  if (options_.preconditioner == Preconditioner::nystrom) {
+    draw_sketch(run);
+    w.approximation = &sketch_;
+    note = fmt::format("{} sketch of rank {}", iterations_when_fresh_ < 0 ? "new" : "kept", sketch_.rank());
+  }
+  if (options_.recycled > 0) {
+    w.recycled = &recycled_;
+    recycled_.begin(run);
+    note = fmt::format("{} recycled vectors", recycled_.columns());
+  }
 
   for (bool first = true; run.running() && run.solution().iterations < run.limit(); first = false)
     cycle(a, run, w, first);
-  const auto [smallest, largest] = w.lanczos.extremes();
-  run.solution().smallest_ritz = smallest;
-  run.solution().largest_ritz = largest;
-  return run.finish(7 * bytes_of(b) + w.lanczos.bytes());
+  if (!w.lanczos.empty()) {
+    const auto [smallest, largest] = w.lanczos.extremes();
+    run.solution().smallest_ritz = smallest;
+    run.solution().largest_ritz = largest;
+  }
+  if (w.recycled) {
+    // On the complement of W, A-orthogonally, the extreme eigenvalues lie between those of A.
+    run.solution().smallest_ritz = std::fmin(run.solution().smallest_ritz, recycled_.smallest_quotient());
+    recycled_.harvest();
+  }
+  if (w.approximation == &sketch_) {
+    if (iterations_when_fresh_ < 0) iterations_when_fresh_ = run.solution().iterations;
+    sketch_is_worn_ = run.solution().status != Status::converged ||
+                      run.solution().iterations > iterations_when_fresh_ + static_cast<long>(sketch_.rank());
+  }
+  return run.finish(7 * bytes_of(b) + w.lanczos.bytes() + sketch_.bytes() + recycled_.bytes(), note);
+}
+
+template <Vector V>
+void ConjugateGradient<V>::draw_sketch(LinearRun<V>& run) {
+  if (options_.keep_sketch && !sketch_is_worn_ && sketch_.fits(run.x())) return;
+  sketch_.build(run, NystromSketch<V>::Complement::smallest);
+  sketch_is_worn_ = true;  // until the solve has shown what it is worth
+  iterations_when_fresh_ = -1;
 }
 
 template <Vector V>
@@ -133,7 +206,9 @@ void ConjugateGradient<V>::invert_diagonal(LinearOperator<V>& a, LinearRun<V>& r
 template <Vector V>
 const V& ConjugateGradient<V>::precondition(LinearOperator<V>& a, Workspace& w) const {
   if (options_.preconditioner == Preconditioner::none) return w.r;
-  if (options_.preconditioner == Preconditioner::own) {
+  if (w.approximation) {
+    w.approximation->apply(w.r, w.z);
+  } else if (options_.preconditioner == Preconditioner::own) {
     a.precondition(w.r, w.z);
   } else {
     Space<V>::copy(w.r, w.z);
@@ -177,10 +252,12 @@ void ConjugateGradient<V>::cycle(LinearOperator<V>& a, LinearRun<V>& run, Worksp
   const double before = run.residual_norm();
   S::copy(run.x(), w.x);
   S::copy(run.residual(), w.r);
-  double r_norm = before, lowest_norm = before, scale = 0;
+  if (w.recycled) w.recycled->correct(w.x, w.r);
+  double r_norm = w.recycled ? norm(w.r) : before, lowest_norm = before, scale = 0;
   double previous_beta = 0, previous_alpha = 1;
   bool lowest_kept = false;
   S::copy(precondition(a, w), w.p);
+  if (w.recycled) w.recycled->project(w.r, w.p);
   double rz = preconditioned ? S::dot(w.r, w.p) : r_norm * r_norm;
 
   while (r_norm > run.target()) {
@@ -205,6 +282,7 @@ void ConjugateGradient<V>::cycle(LinearOperator<V>& a, LinearRun<V>& run, Worksp
       w.lanczos.append(curvature / rz + previous_beta / previous_alpha,
                        std::sqrt(previous_beta) / previous_alpha);
     if (!curvature_is_positive(run, w, curvature, S::dot(w.p, w.p), scale)) break;
+    if (w.recycled) w.recycled->observe(w.p, w.q);
     const double alpha = rz / curvature;
     S::axpy(-alpha, w.q, w.r);
     const double next_norm = norm(w.r);
@@ -224,6 +302,7 @@ void ConjugateGradient<V>::cycle(LinearOperator<V>& a, LinearRun<V>& run, Worksp
     const double beta = next_rz / rz;
     S::scale(beta, w.p);
     S::axpy(1, z, w.p);
+    if (w.recycled) w.recycled->project(z, w.p);
     rz = next_rz;
     previous_alpha = alpha;
     previous_beta = beta;

@@ -2,7 +2,7 @@
 
 #include <Eigen/Core>
 
-#include <bilevel/space/space.hpp>
+#include <bilevel/space/inverse_approximation.hpp>
 
 namespace bilevel {
 
@@ -18,6 +18,8 @@ class LinearOperator {
   virtual bool diagonal(V& /*out*/) { return false; }
   /// out ≈ A⁻¹·r, the same symmetric positive definite map at every call of one solve.
   virtual bool precondition(const V& /*r*/, V& /*out*/) { return false; }
+  /// What phase 1 left behind about A⁻¹; null where it left nothing.
+  virtual InverseApproximation<V>* inherited() { return nullptr; }
 };
 
 }  // namespace bilevel

@@ -61,6 +61,15 @@ Implicit<V>::Implicit(Equilibrium<V>& problem, InnerSolver<V>& inner,
         "{} needs Hessian and cross products, and this problem offers first derivatives only: use "
         "first-order, a method without second derivatives, or with_difference_products()",
         name_));
+  if (adjoint_->inherits()) {
+    InverseApproximation<V>* inverse = inner.inverse_hessian();
+    if (!inverse)
+      throw InvalidInput(
+          fmt::format("{} needs an inner solver that leaves an inverse Hessian behind (lbfgs, newton), and "
+                      "{} leaves none",
+                      name_, inner.name()));
+    sensitivity_.inherit(inverse);
+  }
 }
 
 template <Vector V>

@@ -16,8 +16,12 @@ namespace bilevel {
 template <Vector V>
 class CurvatureOperator final : public LinearOperator<V> {
  public:
-  CurvatureOperator(Curvature<V>& curvature, bool symmetric, bool transposed)
-      : curvature_(curvature), symmetric_(symmetric), transposed_(transposed && !symmetric) {}
+  CurvatureOperator(Curvature<V>& curvature, bool symmetric, bool transposed,
+                    InverseApproximation<V>* inverse = nullptr)
+      : curvature_(curvature),
+        symmetric_(symmetric),
+        transposed_(transposed && !symmetric),
+        inverse_(symmetric ? inverse : nullptr) {}
 
   void apply(const V& x, V& out) override {
     transposed_ ? curvature_.transpose_times(x, out) : curvature_.times(x, out);
@@ -30,10 +34,12 @@ class CurvatureOperator final : public LinearOperator<V> {
   }
   bool diagonal(V& out) override { return curvature_.diagonal(out); }
   bool precondition(const V& r, V& out) override { return symmetric_ && curvature_.precondition(r, out); }
+  InverseApproximation<V>* inherited() override { return inverse_; }
 
  private:
   Curvature<V>& curvature_;
   bool symmetric_, transposed_;
+  InverseApproximation<V>* inverse_;
 };
 
 /// How the settled state answers to θ: dφ*/dθ = −J⁻¹χ, applied from either side, all from one
@@ -51,6 +57,9 @@ class Sensitivity {
     phi_ = duplicate(phi);
     theta_ = duplicate(theta);
   }
+
+  /// What is known about J⁻¹ wherever this is moved to, for the solvers that inherit it; must outlive this.
+  void inherit(InverseApproximation<V>* inverse) { inverse_ = inverse; }
 
   /// Solves π·J = w and writes −π·χ, i.e. w·dφ*/dθ, to `out`: the vector–Jacobian product. The solution π is
   /// returned.
@@ -85,7 +94,7 @@ class Sensitivity {
   /// J·x = b or Jᵀ·x = b. A right side so small or large that squares of it leave the range of double is
   /// solved for in units of its own norm.
   LinearSolution<V> solve(const V& b, bool transposed, AdjointSolver<V>& solver, const V* warm) {
-    CurvatureOperator<V> a(curvature(), symmetric_, transposed);
+    CurvatureOperator<V> a(curvature(), symmetric_, transposed, inverse_);
     const double size = norm(b);
     if (size == 0 || !std::isfinite(size) || (size > 1e-100 && size < 1e100)) return solver.solve(a, b, warm);
     V unit = duplicate(b);
@@ -102,6 +111,7 @@ class Sensitivity {
 
   Equilibrium<V>& problem_;
   bool symmetric_;
+  InverseApproximation<V>* inverse_ = nullptr;
   V phi_, theta_;
   std::unique_ptr<Curvature<V>> curvature_;
 };

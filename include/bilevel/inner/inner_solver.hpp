@@ -6,6 +6,7 @@
 #include <bilevel/outcome/cost.hpp>
 #include <bilevel/outcome/status.hpp>
 #include <bilevel/problem/equilibrium.hpp>
+#include <bilevel/space/inverse_approximation.hpp>
 
 namespace bilevel {
 
@@ -33,6 +34,9 @@ class InnerSolver {
   virtual Solution<V> solve(const V& theta, double beta, const V& start) = 0;
   /// The residual norm to reach from now on; ignored by what cannot choose its accuracy.
   virtual void set_tolerance(double /*tolerance*/) {}
+  /// What it knows about the inverse of ∂φ²(L_in + β·L_out) near the last state, now and after each later
+  /// solve; null, always, where it does not build such a thing.
+  virtual InverseApproximation<V>* inverse_hessian() { return nullptr; }
 };
 
 }  // namespace bilevel

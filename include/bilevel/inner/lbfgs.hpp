@@ -18,9 +18,11 @@ struct LbfgsOptions {
   }
 };
 
-/// Limited-memory BFGS (Nocedal and Wright 2006, algorithm 7.5) with a Wolfe search.
+/// Limited-memory BFGS (Nocedal and Wright 2006, algorithm 7.5) with a Wolfe search. A run begins without a
+/// history; as the inverse Hessian that it leaves behind, pairs of the runs before fill up what the last one,
+/// short where it started warm, had no use for.
 template <Vector V>
-class Lbfgs final : public Step<V> {
+class Lbfgs final : public Step<V>, public InverseApproximation<V> {
  public:
   explicit Lbfgs(LbfgsOptions options = {});
   std::string_view name() const override { return "lbfgs"; }
@@ -28,6 +30,9 @@ class Lbfgs final : public Step<V> {
   std::optional<Stop> begin(Nudged<V>& nudged, State<V>& state) override;
   std::optional<Stop> advance(Nudged<V>& nudged, State<V>& state) override;
   bool searches() const override { return true; }
+  InverseApproximation<V>* inverse_hessian() override { return this; }
+  void apply(const V& b, V& out) override;
+  Index rank() const override { return static_cast<Index>(known_); }
   std::string note() const override;
   std::size_t bytes() const override;
 
@@ -38,6 +43,7 @@ class Lbfgs final : public Step<V> {
     double coefficient;  // of the two-loop recursion
   };
   Pair& pair(long age) { return pairs_[static_cast<std::size_t>((next_ - 1 - age + slots_) % slots_)]; }
+  void recur(V& p, long count);
   void find_direction(const State<V>& state);
   std::optional<Stop> search(Nudged<V>& nudged, State<V>& state);
 
@@ -45,7 +51,9 @@ class Lbfgs final : public Step<V> {
   std::optional<WolfeSearch<V>> search_;
   std::optional<V> direction_;
   std::vector<Pair> pairs_;  // a ring with one slot more than the memory, for the pair in the making
-  long slots_ = 0, next_ = 0, held_ = 0;
+  long slots_ = 0, next_ = 0;
+  long held_ = 0;   // pairs of this run
+  long known_ = 0;  // with those of earlier runs
   long restarts_ = 0;
 };
 
@@ -63,27 +71,38 @@ std::optional<Stop> Lbfgs<V>::begin(Nudged<V>&, State<V>& state) {
     for (long i = 0; i < slots_; ++i)
       pairs_.push_back({Space<V>::zeros_like(state.phi), Space<V>::zeros_like(state.phi), 0, 0});
   }
-  next_ = held_ = 0;
+  held_ = 0;
   return {};
 }
 
+/// p ← B⁻¹·p with the last `count` pairs, by the two-loop recursion.
 template <Vector V>
-void Lbfgs<V>::find_direction(const State<V>& state) {
-  V& p = *direction_;
-  Space<V>::copy(state.gradient, p);
-  Space<V>::scale(-1, p);
-  if (held_ == 0) return;
-  for (long age = 0; age < held_; ++age) {
+void Lbfgs<V>::recur(V& p, long count) {
+  if (count == 0) return;
+  for (long age = 0; age < count; ++age) {
     Pair& k = pair(age);
     k.coefficient = Space<V>::dot(k.s, p) / k.curvature;
     Space<V>::axpy(-k.coefficient, k.y, p);
   }
   const Pair& newest = pair(0);
   Space<V>::scale(newest.curvature / Space<V>::dot(newest.y, newest.y), p);
-  for (long age = held_ - 1; age >= 0; --age) {
+  for (long age = count - 1; age >= 0; --age) {
     const Pair& k = pair(age);
     Space<V>::axpy(k.coefficient - Space<V>::dot(k.y, p) / k.curvature, k.s, p);
   }
+}
+
+template <Vector V>
+void Lbfgs<V>::apply(const V& b, V& out) {
+  Space<V>::copy(b, out);
+  recur(out, known_);
+}
+
+template <Vector V>
+void Lbfgs<V>::find_direction(const State<V>& state) {
+  Space<V>::copy(state.gradient, *direction_);
+  Space<V>::scale(-1, *direction_);
+  recur(*direction_, held_);
 }
 
 template <Vector V>
@@ -93,7 +112,7 @@ std::optional<Stop> Lbfgs<V>::search(Nudged<V>& nudged, State<V>& state) {
   if (!(slope < 0) && held_ > 0) {
     // Rounding has spoilt the history.
     ++restarts_;
-    held_ = 0;
+    held_ = known_ = 0;
     find_direction(state);
     slope = Space<V>::dot(state.gradient, *direction_);
   }
@@ -110,7 +129,7 @@ std::optional<Stop> Lbfgs<V>::advance(Nudged<V>& nudged, State<V>& state) {
   auto stop = search(nudged, state);
   if (stop && stop->status == Status::stalled && held_ > 0) {
     ++restarts_;
-    held_ = 0;
+    held_ = known_ = 0;
     stop = search(nudged, state);
   }
   if (stop) return stop;
@@ -124,6 +143,7 @@ std::optional<Stop> Lbfgs<V>::advance(Nudged<V>& nudged, State<V>& state) {
   if (made.curvature > unit_roundoff<V>() * norm(made.s) * norm(made.y)) {
     next_ = (next_ + 1) % slots_;
     held_ = std::min(held_ + 1, options_.memory);
+    known_ = std::min(known_ + 1, options_.memory);
   }
   return {};
 }

@@ -52,6 +52,7 @@ class Minimiser final : public InnerSolver<V> {
   std::string_view name() const override { return step_->name(); }
   Solution<V> solve(const V& theta, double beta, const V& start) override;
   void set_tolerance(double tolerance) override;
+  InverseApproximation<V>* inverse_hessian() override { return step_->inverse_hessian(); }
   const MinimiserOptions& options() const { return options_; }
 
  private:

@@ -23,9 +23,10 @@ struct NewtonOptions {
 /// Newton's method with a Cholesky factor in host memory, for small |φ|. Where H is not positive
 /// definite H + τD is factored instead, D its diagonal in size, τ doubling until it is (Nocedal and Wright
 /// 2006, algorithm 3.3, after scaling), so the direction always descends and units of φ do not matter. Full
-/// steps first, shortened by Armijo's search.
+/// steps first, shortened by Armijo's search. The last factor, of an iterate before the last, is the inverse
+/// Hessian that it leaves behind.
 template <Vector V>
-class Newton final : public Step<V> {
+class Newton final : public Step<V>, public InverseApproximation<V> {
  public:
   explicit Newton(NewtonOptions options = {});
   std::string_view name() const override { return "newton"; }
@@ -33,6 +34,9 @@ class Newton final : public Step<V> {
   std::optional<Stop> begin(Nudged<V>& nudged, State<V>& state) override;
   std::optional<Stop> advance(Nudged<V>& nudged, State<V>& state) override;
   bool searches() const override { return true; }
+  InverseApproximation<V>* inverse_hessian() override { return this; }
+  void apply(const V& b, V& out) override;
+  Index rank() const override { return factored_ ? host_.size() : 0; }
   std::string note() const override;
   std::size_t bytes() const override;
 
@@ -46,6 +50,7 @@ class Newton final : public Step<V> {
   Eigen::MatrixXd hessian_;
   std::optional<Eigen::LLT<Eigen::MatrixXd>> factor_;
   Eigen::VectorXd host_, scale_;
+  bool factored_ = false;
   long shifted_ = 0;  // iterations whose H had to be shifted
   double largest_shift_ = 0;
 };
@@ -105,6 +110,7 @@ std::optional<Stop> Newton<V>::form_hessian(Nudged<V>& nudged, const State<V>& s
 
 template <Vector V>
 std::optional<Stop> Newton<V>::factor(Nudged<V>& nudged, const State<V>& state) {
+  factored_ = false;
   // To a unit diagonal: Cholesky itself does not mind bad scaling, but what a small pivot means depends on
   // it.
   const double peak = hessian_.cwiseAbs().maxCoeff();
@@ -124,7 +130,10 @@ std::optional<Stop> Newton<V>::factor(Nudged<V>& nudged, const State<V>& state) 
     const double spread = pivots.minCoeff() / pivots.maxCoeff();
     return spread * spread > static_cast<double>(host_.size()) * unit_roundoff<V>();
   };
-  if (definite()) return {};
+  if (definite()) {
+    factored_ = true;
+    return {};
+  }
   ++shifted_;
   const double size = std::max(hessian_.cwiseAbs().maxCoeff(), 1e-8 * state.gradient_norm);
   double shift = 1e-3 * size, shift_before = 0;
@@ -133,6 +142,7 @@ std::optional<Stop> Newton<V>::factor(Nudged<V>& nudged, const State<V>& state) 
     hessian_.diagonal().array() += shift - shift_before;
     if (!definite()) continue;
     largest_shift_ = std::max(largest_shift_, shift);
+    factored_ = true;
     return {};
   }
   return Stop{Status::singular,
@@ -143,13 +153,20 @@ template <Vector V>
 std::optional<Stop> Newton<V>::advance(Nudged<V>& nudged, State<V>& state) {
   if (auto stop = form_hessian(nudged, state)) return stop;
   if (auto stop = factor(nudged, state)) return stop;
-  Space<V>::to_host(state.gradient, host_.data());
-  host_.array() *= scale_.array();
-  factor_->solveInPlace(host_);
-  host_.array() *= -scale_.array();
-  Space<V>::from_host(host_.data(), *direction_);
+  apply(state.gradient, *direction_);
+  Space<V>::scale(-1, *direction_);
   const double slope = Space<V>::dot(state.gradient, *direction_);
   return search_->search(nudged, state, *direction_, slope, 1, 1e-4);
+}
+
+template <Vector V>
+void Newton<V>::apply(const V& b, V& out) {
+  if (!factored_) return Space<V>::copy(b, out);
+  Space<V>::to_host(b, host_.data());
+  host_.array() *= scale_.array();
+  factor_->solveInPlace(host_);
+  host_.array() *= scale_.array();
+  Space<V>::from_host(host_.data(), out);
 }
 
 template <Vector V>

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <bilevel/inner/nudged.hpp>
+#include <bilevel/space/inverse_approximation.hpp>
 
 namespace bilevel {
 
@@ -75,6 +76,8 @@ class Step {
   virtual std::optional<Stop> advance(Nudged<V>& nudged, State<V>& state) = 0;
   /// Whether it searches: every iterate is then at least as good as those before it, up to rounding.
   virtual bool searches() const { return false; }
+  /// What it knows about the inverse Hessian near the last iterate (see InnerSolver); null for nothing.
+  virtual InverseApproximation<V>* inverse_hessian() { return nullptr; }
   /// What was used where the options left a choice, and what had to be done about it.
   virtual std::string note() const { return {}; }
   /// Of the vectors and matrices held by the step itself, without those in the state.
