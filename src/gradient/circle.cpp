@@ -168,7 +168,9 @@ bool Circle::refuse(CircleFindings& findings, const Eigen::VectorXd& theta, Comp
   if (phase.status == Status::diverged || phase.status == Status::singular)
     return say(phase.status, fmt::format("the phase at b = {} ended as {} after {} iterations, ‖∂φ L‖ = {:.3g}",
                                          text(b), name(phase.status), phase.iterations, phase.residual));
-  if (const double room = problem_.margin(phi_, theta); !(room > 0))
+  const double room = problem_.margin(phi_, theta);
+  findings.margin = std::min(findings.margin, room);
+  if (!(room > 0))
     return say(Status::singular,
                fmt::format("the state at b = {} lies beyond the nearest pole of the losses (margin {:.3g}): take "
                            "a smaller beta",
@@ -283,8 +285,9 @@ Certificate certify_circle(const CircleFindings& findings, double beta, const Di
   }
   const double noise = findings.coupling * (findings.mean_residual + findings.rounding) / c.mu +
                        8 * std::max(unit, unit_roundoff) * (size[0] + size[1]);
-  // The ratio of neighbouring coefficients: at least that of the pole, and what the visible ones show.
-  double ratio = disc.used_by(beta);
+  // The ratio of neighbouring coefficients: at least how far the circle reaches towards the pole of the nudged
+  // equilibria and towards those of the losses, and what the visible coefficients show.
+  double ratio = std::max(disc.used_by(beta), 1 - findings.margin);
   for (std::size_t m = 2; m <= last; ++m)
     if (size[m] > 10 * noise && size[1] > 0)
       ratio = std::max(ratio, std::pow(size[m] / size[1], 1 / static_cast<double>(m - 1)));

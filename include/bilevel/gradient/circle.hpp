@@ -44,7 +44,7 @@ struct HolomorphicOptions {
   /// price of one Hessian and one cross product. The certificate is then that of implicit differentiation,
   /// rigorous where constants are known. Otherwise it is estimated from the Fourier coefficients.
   bool adjoint_check = true;
-  CertificateOptions certificate;
+  CertificateOptions certificate = {};
   /// The gradient norm that counts as zero in the verdict (the outer loop sets its own).
   double outer_tolerance = 1e-6;
 
@@ -73,6 +73,7 @@ struct CircleFindings {
   std::vector<double> sizes;   ///< ‖f_m‖·|β|^m for m = 0…N, the last one by f(0)
   double mean_residual = 0;    ///< of the phases' ‖∂φ L‖
   double rounding = 0;         ///< the level of rounding in ‖∂φ L‖
+  double margin = 1;           ///< the smallest `Holomorphic::margin` of the phases
   double coupling = 0;         ///< largest ‖f(b) − f(0)‖ / ‖φ_b − φ_0‖
   long iterations = 0;
   long factorizations = 0;
