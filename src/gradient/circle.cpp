@@ -32,7 +32,8 @@ std::string_view name(ComplexMethod method) {
 
 Violations HolomorphicOptions::validate() const {
   Violations v("holomorphic");
-  v.require(points >= 2 && points <= 64 && points % 2 == 0, "points", points, "must be even and from 2 to 64");
+  v.require(points >= 2 && points <= 64 && points % 2 == 0, "points", points,
+            "must be even and from 2 to 64");
   v.not_negative("beta", beta);
   v.at_least("newton_limit", newton_limit, 1);
   v.require(tolerance > 0 && tolerance < 1, "tolerance", tolerance, "must lie between 0 and 1");
@@ -161,20 +162,23 @@ bool Circle::refuse(CircleFindings& findings, const Eigen::VectorXd& theta, Comp
     return true;
   };
   if (phase.status == Status::not_finite)
-    return say(Status::not_finite,
-               fmt::format("a complex derivative at b = {} is not finite after {} iterations: the circle reaches "
-                           "a pole of the losses, or the problem's continuation is wrong",
-                           text(b), phase.iterations));
+    return say(
+        Status::not_finite,
+        fmt::format("a complex derivative at b = {} is not finite after {} iterations: the circle reaches "
+                    "a pole of the losses, or the problem's continuation is wrong",
+                    text(b), phase.iterations));
   if (phase.status == Status::diverged || phase.status == Status::singular)
-    return say(phase.status, fmt::format("the phase at b = {} ended as {} after {} iterations, ‖∂φ L‖ = {:.3g}",
-                                         text(b), name(phase.status), phase.iterations, phase.residual));
+    return say(phase.status,
+               fmt::format("the phase at b = {} ended as {} after {} iterations, ‖∂φ L‖ = {:.3g}", text(b),
+                           name(phase.status), phase.iterations, phase.residual));
   const double room = problem_.margin(phi_, theta);
   findings.margin = std::min(findings.margin, room);
   if (!(room > 0))
-    return say(Status::singular,
-               fmt::format("the state at b = {} lies beyond the nearest pole of the losses (margin {:.3g}): take "
-                           "a smaller beta",
-                           text(b), room));
+    return say(
+        Status::singular,
+        fmt::format("the state at b = {} lies beyond the nearest pole of the losses (margin {:.3g}): take "
+                    "a smaller beta",
+                    text(b), room));
   if (!newton_) return false;
   problem_.complex_hessian(phi_, theta, b, hessian_);
   real_part_ = hessian_.real();
@@ -183,11 +187,12 @@ bool Circle::refuse(CircleFindings& findings, const Eigen::VectorXd& theta, Comp
   cholesky_.compute(real_part_);
   if (cholesky_.info() == Eigen::Success) return false;
   const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> spectrum(real_part_, Eigen::EigenvaluesOnly);
-  return say(Status::negative_curvature,
-             fmt::format("Re(H + bG) has the eigenvalue {:.4g} at b = {}, so the circle may reach round a pole of "
-                         "the nudged equilibria, where Newton still converges and the result is wrong: take a "
-                         "smaller beta",
-                         spectrum.eigenvalues()[0], text(b)));
+  return say(
+      Status::negative_curvature,
+      fmt::format("Re(H + bG) has the eigenvalue {:.4g} at b = {}, so the circle may reach round a pole of "
+                  "the nudged equilibria, where Newton still converges and the result is wrong: take a "
+                  "smaller beta",
+                  spectrum.eigenvalues()[0], text(b)));
 }
 
 CircleFindings Circle::run(const Eigen::VectorXd& phi, const Eigen::VectorXd& theta, double beta,
@@ -246,14 +251,16 @@ CircleFindings Circle::run(const Eigen::VectorXd& phi, const Eigen::VectorXd& th
   findings.rounding = level_of_rounding();
   transform(beta, findings);
   findings.message = fmt::format(
-      "{} points at |b| = {:.4g}, pole expected at {:.4g} ({}), {} phases by {}, at most {} iterations, largest "
+      "{} points at |b| = {:.4g}, pole expected at {:.4g} ({}), {} phases by {}, at most {} iterations, "
+      "largest "
       "residual {:.3g} (asked for {:.3g})",
-      count, beta, disc.radius, disc.source, count / 2, newton_ ? "newton" : "gradient", most, largest, target_);
+      count, beta, disc.radius, disc.source, count / 2, newton_ ? "newton" : "gradient", most, largest,
+      target_);
   return findings;
 }
 
-/// f_m·β^m = 1/N Σ_k f(b_k) e^{−imω_k}, up to aliases f_{m+jN}·β^{m+jN}·(−1)^j: half a step off the axis every
-/// turn by N changes the sign. At m = 0 the first alias is f_N, since f(0) itself is known.
+/// f_m·β^m = 1/N Σ_k f(b_k) e^{−imω_k}, up to aliases f_{m+jN}·β^{m+jN}·(−1)^j: half a step off the axis
+/// every turn by N changes the sign. At m = 0 the first alias is f_N, since f(0) itself is known.
 void Circle::transform(double beta, CircleFindings& findings) const {
   const int count = options_.points;
   findings.tangent = (2.0 / count) * tangent_sum_.real();
@@ -271,7 +278,8 @@ void Circle::transform(double beta, CircleFindings& findings) const {
   }
 }
 
-Certificate certify_circle(const CircleFindings& findings, double beta, const Disc& disc, double unit_roundoff) {
+Certificate certify_circle(const CircleFindings& findings, double beta, const Disc& disc,
+                           double unit_roundoff) {
   Certificate c;
   const std::vector<double>& size = findings.sizes;
   const std::size_t last = size.size() - 1;  // N
@@ -285,8 +293,8 @@ Certificate certify_circle(const CircleFindings& findings, double beta, const Di
   }
   const double noise = findings.coupling * (findings.mean_residual + findings.rounding) / c.mu +
                        8 * std::max(unit, unit_roundoff) * (size[0] + size[1]);
-  // The ratio of neighbouring coefficients: at least how far the circle reaches towards the pole of the nudged
-  // equilibria and towards those of the losses, and what the visible coefficients show.
+  // The ratio of neighbouring coefficients: at least how far the circle reaches towards the pole of the
+  // nudged equilibria and towards those of the losses, and what the visible coefficients show.
   double ratio = std::max(disc.used_by(beta), 1 - findings.margin);
   for (std::size_t m = 2; m <= last; ++m)
     if (size[m] > 10 * noise && size[1] > 0)

@@ -6,7 +6,8 @@
 namespace bilevel::problems {
 
 // Functions of the ready-made losses continued to complex arguments. Large real parts neither overflow nor
-// lose the imaginary part; at a pole the result is infinite or NaN, and near one it is as large as it should be.
+// lose the imaginary part; at a pole the result is infinite or NaN, and near one it is as large as it should
+// be.
 
 /// tanh z = (sinh x cosh x + i sin y cos y) / (sinh² x + cos² y), z = x + iy.
 inline std::complex<double> complex_tanh(std::complex<double> z) {

@@ -78,7 +78,8 @@ class Passing : public Problem<Vec>, public Holomorphic {
     original_.holomorphic()->complex_derivatives(phi, theta, beta, w);
     if (w.phi && disturb) disturb(beta, *w.phi);
   }
-  bool complex_hessian(const ComplexVec& phi, const Vec& theta, Complex beta, Eigen::MatrixXcd& out) override {
+  bool complex_hessian(const ComplexVec& phi, const Vec& theta, Complex beta,
+                       Eigen::MatrixXcd& out) override {
     return hessian && original_.holomorphic()->complex_hessian(phi, theta, beta, out);
   }
   double margin(const ComplexVec& phi, const Vec& theta) override {
@@ -107,8 +108,8 @@ problems::Quadratic with_poles(const Vec& eigenvalues, std::uint64_t seed) {
 }
 
 /// The estimate by the formula, all N points, every phase solved by LU: no checks of any kind.
-Vec unchecked(const problems::Quadratic& q, Vec target, const Vec& theta, const Vec& b, int points, double beta,
-              int from = 0, int until = -1) {
+Vec unchecked(const problems::Quadratic& q, Vec target, const Vec& theta, const Vec& b, int points,
+              double beta, int from = 0, int until = -1) {
   Vec sum = Vec::Zero(theta.size());
   if (until < 0) until = points;
   for (int k = from; k < until; ++k) {
@@ -322,7 +323,9 @@ TEST(HolomorphicPropagation, EstimatedBoundsHold) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::mt19937_64 engine(seed);
     std::uniform_real_distribution<double> uniform(0, 1);
-    const auto pick = [&](int low, int high) { return low + static_cast<int>(uniform(engine) * (high - low + 1)); };
+    const auto pick = [&](int low, int high) {
+      return low + static_cast<int>(uniform(engine) * (high - low + 1));
+    };
     const std::string family = std::array{"quadratic", "log-cosh", "ridge", "logistic"}[pick(0, 3)];
     problems::Settings settings{.seed = seed};
     if (family == "quadratic" || family == "log-cosh") {
@@ -478,7 +481,8 @@ TEST(HolomorphicPropagation, OptionsAndProblemsThatDoNotFitAreRefused) {
   };
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const int points : {-2, 0, 1, 3, 7, 65, 66}) refused({.points = points}, "points");
-  for (const double beta : {-0.1, nan, std::numeric_limits<double>::infinity()}) refused({.beta = beta}, "beta");
+  for (const double beta : {-0.1, nan, std::numeric_limits<double>::infinity()})
+    refused({.beta = beta}, "beta");
   refused({.newton_limit = 0}, "newton_limit");
   for (const double tolerance : {0.0, 1.0, -1.0, nan}) refused({.tolerance = tolerance}, "tolerance");
   refused({.max_iterations = 0}, "max_iterations");

@@ -26,8 +26,9 @@ using LongComplex = std::complex<long double>;
 struct Case {
   std::string family, penalty;
 };
-const std::vector<Case> cases{{"quadratic", ""},         {"log-cosh", ""},           {"ridge", "per-feature"},
-                              {"ridge", "global"},       {"logistic", "per-feature"}, {"logistic", "global"}};
+const std::vector<Case> cases{{"quadratic", ""},           {"log-cosh", ""},
+                              {"ridge", "per-feature"},    {"ridge", "global"},
+                              {"logistic", "per-feature"}, {"logistic", "global"}};
 
 struct Drawn {
   Drawn(const Case& c, std::uint64_t seed)
@@ -97,8 +98,8 @@ TEST(Holomorphic, OnTheRealAxisItIsTheRealProblem) {
 
 TEST(Holomorphic, CauchyAndRiemannAreSatisfiedAndTheHessianIsTheDerivative) {
   for_every_draw([](Drawn& d) {
-    const ComplexVec direction =
-        ComplexVec::NullaryExpr(d.phi.size(), [&] { return Complex(d.normal(d.engine), d.normal(d.engine)); });
+    const ComplexVec direction = ComplexVec::NullaryExpr(
+        d.phi.size(), [&] { return Complex(d.normal(d.engine), d.normal(d.engine)); });
     const double h = 1e-3;
     // Fourth order, along the real and along the imaginary multiple of a direction: the same derivative.
     const auto slope = [&](auto f, Complex step) {
@@ -123,8 +124,9 @@ TEST(Holomorphic, CauchyAndRiemannAreSatisfiedAndTheHessianIsTheDerivative) {
     // The reflection principle, which halves the number of phases.
     EXPECT_LE((d.by_phi(d.phi.conjugate(), std::conj(d.beta)) - d.by_phi(d.phi, d.beta).conjugate()).norm(),
               1e-13 * size);
-    EXPECT_LE((d.by_theta(d.phi.conjugate(), std::conj(d.beta)) - d.by_theta(d.phi, d.beta).conjugate()).norm(),
-              1e-13 * size);
+    EXPECT_LE(
+        (d.by_theta(d.phi.conjugate(), std::conj(d.beta)) - d.by_theta(d.phi, d.beta).conjugate()).norm(),
+        1e-13 * size);
   });
 }
 

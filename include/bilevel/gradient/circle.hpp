@@ -68,13 +68,13 @@ struct CircleFindings {
   Status status = Status::not_run;
   bool refused = false;  ///< there is no gradient: the circle reaches a pole, or a phase was not finite
   std::string message;
-  Eigen::VectorXd gradient;    ///< f₁ of f(b) = ∂θ L(φ_b, θ, b) = Σ f_m b^m
-  Eigen::VectorXd tangent;     ///< dφ_b/db at 0, i.e. −π
-  std::vector<double> sizes;   ///< ‖f_m‖·|β|^m for m = 0…N, the last one by f(0)
-  double mean_residual = 0;    ///< of the phases' ‖∂φ L‖
-  double rounding = 0;         ///< the level of rounding in ‖∂φ L‖
-  double margin = 1;           ///< the smallest `Holomorphic::margin` of the phases
-  double coupling = 0;         ///< largest ‖f(b) − f(0)‖ / ‖φ_b − φ_0‖
+  Eigen::VectorXd gradient;   ///< f₁ of f(b) = ∂θ L(φ_b, θ, b) = Σ f_m b^m
+  Eigen::VectorXd tangent;    ///< dφ_b/db at 0, i.e. −π
+  std::vector<double> sizes;  ///< ‖f_m‖·|β|^m for m = 0…N, the last one by f(0)
+  double mean_residual = 0;   ///< of the phases' ‖∂φ L‖
+  double rounding = 0;        ///< the level of rounding in ‖∂φ L‖
+  double margin = 1;          ///< the smallest `Holomorphic::margin` of the phases
+  double coupling = 0;        ///< largest ‖f(b) − f(0)‖ / ‖φ_b − φ_0‖
   long iterations = 0;
   long factorizations = 0;
 };
@@ -116,7 +116,7 @@ class Circle {
   double step_ = 0, target_ = 0, outer_norm_ = 0, size_ = 0;
   Eigen::VectorXcd phi_, moved_, residual_, direction_, origin_, tangent_sum_;
   Eigen::VectorXcd origin_theta_, theta_value_;  // f(0), f(b)
-  Eigen::MatrixXcd values_;        // f(b_k) − f(0), one point a column
+  Eigen::MatrixXcd values_;                      // f(b_k) − f(0), one point a column
   Eigen::MatrixXcd hessian_;
   Eigen::MatrixXd real_part_;
   Eigen::PartialPivLU<Eigen::MatrixXcd> lu_;
@@ -125,6 +125,7 @@ class Circle {
 
 /// Estimates the error of a circle's gradient from the decay of its coefficients and from the residuals of
 /// its phases; docs/holomorphic-and-agnostic.md has the formula.
-Certificate certify_circle(const CircleFindings& findings, double beta, const Disc& disc, double unit_roundoff);
+Certificate certify_circle(const CircleFindings& findings, double beta, const Disc& disc,
+                           double unit_roundoff);
 
 }  // namespace bilevel

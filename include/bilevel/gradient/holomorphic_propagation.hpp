@@ -16,9 +16,9 @@ namespace bilevel {
 /// analytic around b = 0 and f′(0) = ∇θ L_out(φ*(θ), θ), by the theorem behind all equilibrium propagation.
 /// Its first Taylor coefficient is an average over a circle (Cauchy),
 ///   ∇̂ = 1/N Σ_k f(b_k)/b_k,   b_k = β·exp(2πi(k+½)/N),   ∇̂ − ∇ = −f_{N+1}β^N + f_{2N+1}β^{2N} − …
-/// so the bias falls like β^N while noise of the phases is averaged and divided by β, whatever N. The circle must
-/// not reach the nearest pole of φ_b, which lies where H + bG is singular; a complex Newton would converge beyond
-/// it, to a wrong gradient. What may lie there is refused with Status::negative_curvature.
+/// so the bias falls like β^N while noise of the phases is averaged and divided by β, whatever N. The circle
+/// must not reach the nearest pole of φ_b, which lies where H + bG is singular; a complex Newton would
+/// converge beyond it, to a wrong gradient. What may lie there is refused with Status::negative_curvature.
 /// The problem must offer `holomorphic()`; problem and inner solver must outlive the estimator.
 template <Vector V>
 class HolomorphicPropagation final : public Estimator<V> {
@@ -132,19 +132,21 @@ CircleFindings HolomorphicPropagation<V>::go_round(const Disc& disc, double oute
     return f;
   };
   if (disc.radius <= 0)
-    return refuse(Status::negative_curvature,
-                  fmt::format("the Hessian at the free state has the eigenvalue {:.4g} ({}): it is not a minimum, "
-                              "and nudging it says nothing",
-                              disc.mu, disc.source));
+    return refuse(
+        Status::negative_curvature,
+        fmt::format("the Hessian at the free state has the eigenvalue {:.4g} ({}): it is not a minimum, "
+                    "and nudging it says nothing",
+                    disc.mu, disc.source));
   const bool choose = options_.beta == 0;
   if (!choose) {
     beta = options_.beta;
     if (beta >= disc.radius)
       return refuse(
           Status::negative_curvature,
-          fmt::format("beta = {:.4g} reaches the pole: H + bG ≻ 0 is sure only for |b| < {:.4g} ({}: μ = {:.4g}, "
-                      "L_out = {:.4g}); beyond it complex phases still settle, to a wrong gradient",
-                      beta, disc.radius, disc.source, disc.mu, disc.outer_smoothness));
+          fmt::format(
+              "beta = {:.4g} reaches the pole: H + bG ≻ 0 is sure only for |b| < {:.4g} ({}: μ = {:.4g}, "
+              "L_out = {:.4g}); beyond it complex phases still settle, to a wrong gradient",
+              beta, disc.radius, disc.source, disc.mu, disc.outer_smoothness));
     return circle_.run(phi_host_, theta_host_, beta, outer_norm, disc);
   }
   if (std::isnan(disc.radius))
@@ -152,8 +154,8 @@ CircleFindings HolomorphicPropagation<V>::go_round(const Disc& disc, double oute
                   "beta could not be chosen: the problem knows no constants, and its curvature could not be "
                   "measured; set options.beta");
   const double n = options_.points;
-  const double share = std::min(0.5, std::max(std::pow(options_.tolerance, 1 / n),
-                                              std::pow(unit_roundoff<V>(), 1 / (n + 1))));
+  const double share =
+      std::min(0.5, std::max(std::pow(options_.tolerance, 1 / n), std::pow(unit_roundoff<V>(), 1 / (n + 1))));
   // A flat outer loss has its pole at infinity; any circle does.
   beta = share * (std::isfinite(disc.radius) ? disc.radius : 1.0);
   CircleFindings findings = circle_.run(phi_host_, theta_host_, beta, outer_norm, disc);
@@ -166,8 +168,8 @@ CircleFindings HolomorphicPropagation<V>::go_round(const Disc& disc, double oute
   return findings;
 }
 
-/// π̂ = −dφ_b/db makes ∇̃ = ∂θL_out − π̂χ̂ an implicit gradient with the residual ĝ − π̂Ĥ, for which the certificate of
-/// implicit differentiation holds; ∇̂ lies ‖∇̂ − ∇̃‖ from it.
+/// π̂ = −dφ_b/db makes ∇̃ = ∂θL_out − π̂χ̂ an implicit gradient with the residual ĝ − π̂Ĥ, for which the
+/// certificate of implicit differentiation holds; ∇̂ lies ‖∇̂ − ∇̃‖ from it.
 template <Vector V>
 void HolomorphicPropagation<V>::certify_it(const V& theta, const CircleFindings& findings, double beta,
                                            const Disc& disc, Estimate<V>& e) {
@@ -186,7 +188,8 @@ void HolomorphicPropagation<V>::certify_it(const V& theta, const CircleFindings&
   } else {
     options.certificate.enabled = false;
     first_.conclude(theta, nullptr, {.residual_norm = unknown}, options, e);
-    if (options_.certificate.enabled) e.certificate = certify_circle(findings, beta, disc, unit_roundoff<V>());
+    if (options_.certificate.enabled)
+      e.certificate = certify_circle(findings, beta, disc, unit_roundoff<V>());
   }
   e.certificate.judge(norm(e.gradient), options_.outer_tolerance, succeeded(e.status));
 }

@@ -31,8 +31,8 @@ class Holomorphic {
     return false;
   }
   /// How much room is left between φ and the nearest singularity of the continuation: 1 at real φ, 0 where an
-  /// argument of the losses is as far from the real axis as the nearest pole (iπ/2 for tanh), negative beyond.
-  /// A set of φ with margins above 0 that contains the real ones has no pole in it.
+  /// argument of the losses is as far from the real axis as the nearest pole (iπ/2 for tanh), negative
+  /// beyond. A set of φ with margins above 0 that contains the real ones has no pole in it.
   virtual double margin(const Eigen::VectorXcd& /*phi*/, const Eigen::VectorXd& /*theta*/) { return 1; }
 };
 

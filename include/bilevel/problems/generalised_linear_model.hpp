@@ -85,9 +85,9 @@ class GeneralisedLinearModel : public ReferenceProblem, public Holomorphic {
     Vector y;
     kernels::Workspace workspace;
     double inverse_rows;
-    double label_moment = 0;  ///< ≥ 1/n Σ|y_i|‖x_i‖
-    Matrix gram;              ///< XᵀX/n where it is kept, see keep_gram()
-    Vector correlation;       ///< Xᵀy/n, with gram
+    double label_moment = 0;                         ///< ≥ 1/n Σ|y_i|‖x_i‖
+    Matrix gram;                                     ///< XᵀX/n where it is kept, see keep_gram()
+    Vector correlation;                              ///< Xᵀy/n, with gram
     Eigen::VectorXcd complex_slopes, complex_bends;  ///< loss′ and loss″ at complex margins, when asked for
 
     /// Bounds of the eigenvalues of XᵀX/n, found when first asked for.
