@@ -49,6 +49,7 @@ class Translated final : public Problem<V> {
   Constants constants(const V& theta, const V& center, double radius) override {
     return original_.constants(host(theta), host(center), radius);
   }
+  Holomorphic* holomorphic() override { return original_.holomorphic(); }
 
  private:
   template <class F>

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <type_traits>
 #include <utility>
 
+#include <bilevel/problem/holomorphic.hpp>
 #include <bilevel/problem/oracles.hpp>
 
 namespace bilevel {
@@ -188,6 +190,14 @@ class Adapter final : public AdapterOf<T, V, Problem<V>> {
       this->oracles_.residual(phi, theta, out);
     } else {
       this->oracles_.inner(phi, theta, {.phi = &out});
+    }
+  }
+  /// Offered by a struct that is a Holomorphic itself.
+  Holomorphic* holomorphic() override {
+    if constexpr (std::derived_from<std::remove_reference_t<T>, Holomorphic>) {
+      return &this->oracles_;
+    } else {
+      return nullptr;
     }
   }
 };

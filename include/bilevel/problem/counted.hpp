@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <utility>
 
 #include <bilevel/outcome/cost.hpp>
 #include <bilevel/problem/equilibrium.hpp>
+#include <bilevel/problem/holomorphic.hpp>
 
 namespace bilevel {
 
@@ -78,6 +80,33 @@ class Counted : public Base {
 template <Vector V>
 using CountedEquilibrium = Counted<V, Equilibrium<V>>;
 
+/// Counts complex calls into a ledger: a complex derivative is one inner and one outer gradient. Both the
+/// wrapped object and the ledger must outlive this one.
+class CountedHolomorphic final : public Holomorphic {
+ public:
+  CountedHolomorphic(Holomorphic& wrapped, Cost& ledger) : wrapped_(wrapped), cost_(ledger) {}
+
+  void complex_derivatives(const Eigen::VectorXcd& phi, const Eigen::VectorXd& theta,
+                           std::complex<double> beta, ComplexWanted wanted) override {
+    ++cost_.inner_gradients;
+    ++cost_.outer_gradients;
+    wrapped_.complex_derivatives(phi, theta, beta, wanted);
+  }
+  bool complex_hessian(const Eigen::VectorXcd& phi, const Eigen::VectorXd& theta, std::complex<double> beta,
+                       Eigen::MatrixXcd& out) override {
+    const bool formed = wrapped_.complex_hessian(phi, theta, beta, out);
+    cost_.dense_hessians += formed;
+    return formed;
+  }
+  double margin(const Eigen::VectorXcd& phi, const Eigen::VectorXd& theta) override {
+    return wrapped_.margin(phi, theta);
+  }
+
+ private:
+  Holomorphic& wrapped_;
+  Cost& cost_;
+};
+
 template <Vector V>
 class CountedProblem final : public Counted<V, Problem<V>> {
  public:
@@ -86,6 +115,14 @@ class CountedProblem final : public Counted<V, Problem<V>> {
     ++(wanted.phi || wanted.theta ? this->cost_.inner_gradients : this->cost_.inner_values);
     return this->wrapped_.inner(phi, theta, wanted);
   }
+  Holomorphic* holomorphic() override {
+    Holomorphic* const wrapped = this->wrapped_.holomorphic();
+    if (!wrapped) return nullptr;
+    return &holomorphic_.emplace(*wrapped, this->cost_);
+  }
+
+ private:
+  std::optional<CountedHolomorphic> holomorphic_;
 };
 
 }  // namespace bilevel

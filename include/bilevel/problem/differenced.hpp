@@ -43,6 +43,7 @@ class Differenced final : public Problem<V> {
   Capabilities capabilities() const override {
     return {.curvature = true, .symmetric = true, .differenced = true};
   }
+  Holomorphic* holomorphic() override { return problem_.holomorphic(); }
 
  private:
   class Products final : public Curvature<V> {

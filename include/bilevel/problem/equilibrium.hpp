@@ -104,6 +104,8 @@ class Equilibrium {
   virtual Rounding rounding(const V& /*phi*/, const V& /*theta*/, const V& /*pi*/) { return {}; }
 };
 
+class Holomorphic;
+
 /// An equilibrium that minimises: the residual is ∂φ L_in.
 template <Vector V>
 class Problem : public Equilibrium<V> {
@@ -112,6 +114,8 @@ class Problem : public Equilibrium<V> {
   virtual double inner(const V& phi, const V& theta, Wanted<V> wanted) = 0;
 
   void residual(const V& phi, const V& theta, V& out) override { inner(phi, theta, {.phi = &out}); }
+  /// The losses continued to complex φ and β (problem/holomorphic.hpp); null where that is not offered.
+  virtual Holomorphic* holomorphic() { return nullptr; }
 };
 
 /// Refuses shapes that do not fit the problem, before any work starts. `what` names the caller.

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include <bilevel/problem/holomorphic.hpp>
 #include <bilevel/problems/design_matrix.hpp>
 #include <bilevel/problems/reference_problem.hpp>
 
@@ -33,7 +34,7 @@ struct LinearModelOptions {
 ///   L_in  = 1/n Σ_i loss(x_i·φ, y_i) + ½ Σ_j exp(θ_j) φ_j²     (or ½ exp(θ)‖φ‖²)
 ///   L_out = 1/n_v Σ_i loss(x_i·φ, y_i) over the validation part, without penalty.
 /// A family adds its loss to the kernels, its bounds to `LossBounds`, and what it demands of labels.
-class GeneralisedLinearModel : public ReferenceProblem {
+class GeneralisedLinearModel : public ReferenceProblem, public Holomorphic {
  public:
   using Vector = Eigen::VectorXd;
   using Matrix = Eigen::MatrixXd;
@@ -59,6 +60,14 @@ class GeneralisedLinearModel : public ReferenceProblem {
   Constants constants(const Vector& theta, const Vector& center, double radius) override;
   Rounding rounding(const Vector& phi, const Vector& theta, const Vector& pi) override;
 
+  // Continued to complex φ and β.
+  Holomorphic* holomorphic() override { return this; }
+  void complex_derivatives(const Eigen::VectorXcd& phi, const Vector& theta, std::complex<double> beta,
+                           ComplexWanted wanted) override;
+  bool complex_hessian(const Eigen::VectorXcd& phi, const Vector& theta, std::complex<double> beta,
+                       Eigen::MatrixXcd& out) override;
+  double margin(const Eigen::VectorXcd& phi, const Vector& theta) override;
+
   Penalty penalty() const { return penalty_; }
   const DesignMatrix& features() const { return training_.x; }
   const Vector& labels() const { return training_.y; }
@@ -76,9 +85,10 @@ class GeneralisedLinearModel : public ReferenceProblem {
     Vector y;
     kernels::Workspace workspace;
     double inverse_rows;
-    double label_moment = 0;  ///< ≥ 1/n Σ|y_i|‖x_i‖
-    Matrix gram;              ///< XᵀX/n where it is kept, see keep_gram()
-    Vector correlation;       ///< Xᵀy/n, with gram
+    double label_moment = 0;                         ///< ≥ 1/n Σ|y_i|‖x_i‖
+    Matrix gram;                                     ///< XᵀX/n where it is kept, see keep_gram()
+    Vector correlation;                              ///< Xᵀy/n, with gram
+    Eigen::VectorXcd complex_slopes, complex_bends;  ///< loss′ and loss″ at complex margins, when asked for
 
     /// Bounds of the eigenvalues of XᵀX/n, found when first asked for.
     double least_eigenvalue(), largest_eigenvalue();
@@ -114,6 +124,7 @@ class GeneralisedLinearModel : public ReferenceProblem {
 
  private:
   friend struct LinearModelCurvature;
+  void bend_at(Part& part, const Eigen::VectorXcd& phi);
   double residual_rounding(const Part& part, double norm_phi) const;
 
   kernels::Loss loss_;
@@ -122,6 +133,7 @@ class GeneralisedLinearModel : public ReferenceProblem {
   Vector planted_;
   Vector penalties_;  // exp θ_j, one for each feature
   Vector scratch_;
+  Eigen::VectorXcd complex_scratch_;
   // loss″ at the last φ whose gradient was asked for: Newton's method linearises there next.
   Vector bend_, bend_point_;
   bool bend_valid_ = false;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include <bilevel/problem/holomorphic.hpp>
 #include <bilevel/problems/reference_problem.hpp>
 
 namespace bilevel::problems {
@@ -26,7 +27,7 @@ struct LogCoshOptions {
 ///   μ = λ_min(H), L = λ_max(H) + ε, ρ_H = 4ε/(3√3), ρ_χ = ρ_H‖J‖, ‖χ‖ ≤ ε‖J‖, B = √n, L_out = 1, M_out =
 ///   ‖K‖.
 /// φ* has no closed form.
-class LogCosh final : public ReferenceProblem {
+class LogCosh final : public ReferenceProblem, public Holomorphic {
  public:
   using Vector = Eigen::VectorXd;
   using Matrix = Eigen::MatrixXd;
@@ -44,6 +45,14 @@ class LogCosh final : public ReferenceProblem {
                  std::unique_ptr<Curvature<Vector>>& reuse) override;
   Constants constants(const Vector& theta, const Vector& center, double radius) override;
   Rounding rounding(const Vector& phi, const Vector& theta, const Vector& pi) override;
+
+  // Continued to complex φ and β.
+  Holomorphic* holomorphic() override { return this; }
+  void complex_derivatives(const Eigen::VectorXcd& phi, const Vector& theta, std::complex<double> beta,
+                           ComplexWanted wanted) override;
+  bool complex_hessian(const Eigen::VectorXcd& phi, const Vector& theta, std::complex<double> beta,
+                       Eigen::MatrixXcd& out) override;
+  double margin(const Eigen::VectorXcd& phi, const Vector& theta) override;
 
   const Matrix& hessian() const { return h_; }         ///< H, the quadratic part
   const Matrix& coupling() const { return j_; }        ///< J

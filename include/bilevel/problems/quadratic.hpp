@@ -4,6 +4,7 @@
 
 #include <Eigen/Cholesky>
 
+#include <bilevel/problem/holomorphic.hpp>
 #include <bilevel/problems/reference_problem.hpp>
 
 namespace bilevel::problems {
@@ -21,7 +22,7 @@ struct QuadraticOptions {
 /// The workhorse Q of the notes:
 ///   L_in  = ½ φᵀHφ − φᵀ(Jθ + b),   L_out = ½ (φ − y)ᵀ G (φ − y),   H ≻ 0, G ⪰ 0
 ///   φ_β = (H + βG)⁻¹ (Jθ + b + βGy),   ∇θ = Jᵀ H⁻¹ G (φ₀ − y)
-class Quadratic final : public ReferenceProblem {
+class Quadratic final : public ReferenceProblem, public Holomorphic {
  public:
   using Vector = Eigen::VectorXd;
   using Matrix = Eigen::MatrixXd;
@@ -38,6 +39,13 @@ class Quadratic final : public ReferenceProblem {
                  std::unique_ptr<Curvature<Vector>>& reuse) override;
   Constants constants(const Vector& theta, const Vector& center, double radius) override;
   Rounding rounding(const Vector& phi, const Vector& theta, const Vector& pi) override;
+
+  // Continued to complex φ and β.
+  Holomorphic* holomorphic() override { return this; }
+  void complex_derivatives(const Eigen::VectorXcd& phi, const Vector& theta, std::complex<double> beta,
+                           ComplexWanted wanted) override;
+  bool complex_hessian(const Eigen::VectorXcd& phi, const Vector& theta, std::complex<double> beta,
+                       Eigen::MatrixXcd& out) override;
 
   std::optional<Vector> settled(const Vector& theta) const override { return settled(theta, 0); }
   std::optional<Vector> outer_gradient(const Vector& theta) const override;

@@ -1,0 +1,8 @@
+#include <bilevel/gradient/holomorphic_propagation.hpp>
+
+namespace bilevel {
+
+template class HolomorphicPropagation<Eigen::VectorXd>;
+template class HolomorphicPropagation<Eigen::VectorXf>;
+
+}  // namespace bilevel
