@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <memory>
+#include <vector>
 
 #include <bilevel/gradient/beside.hpp>
 #include <bilevel/gradient/sensitivity.hpp>

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cmath>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include <bilevel/inner/inner_solver.hpp>
