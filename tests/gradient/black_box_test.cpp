@@ -157,6 +157,19 @@ TEST(FiniteDifference, AgreesWithTheClosedForm) {
         }
 }
 
+TEST(FiniteDifference, ErrorFallsWithThePowerOfItsOrder) {
+  const auto problem = problems::make("log-cosh", {.phi = 6, .theta = 3, .condition = 10, .seed = 4});
+  const Vec theta = moved(*problem, 8), expected = truth(*problem, theta);
+  const auto inner = make_inner_solver<Vec>("newton", *problem, tolerance(1e-13));
+  for (const int order : {2, 4}) {
+    const auto error = [&](double step) {
+      FiniteDifference<Vec> estimator(*problem, *inner, {.order = order, .step = step});
+      return (estimator.estimate(theta, {}).gradient - expected).norm();
+    };
+    EXPECT_NEAR(std::log2(error(0.04) / error(0.02)), order, 0.2);
+  }
+}
+
 TEST(FiniteDifference, ServesAnEquilibriumThatMinimisesNothing) {
   std::srand(5);
   Eigen::MatrixXd w = 0.2 * Eigen::MatrixXd::Random(6, 6), u = Eigen::MatrixXd::Random(6, 2);
