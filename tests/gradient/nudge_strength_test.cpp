@@ -99,11 +99,11 @@ TEST(NudgeStrength, OuterLoopLearnsAndPaysForPilotsRarely) {
 }
 
 template <class V>
-class OtherVectors : public ::testing::Test {};
+class NudgedVectors : public ::testing::Test {};
 using OtherTypes = ::testing::Types<BlockVector, Eigen::VectorXf>;
-TYPED_TEST_SUITE(OtherVectors, OtherTypes);
+TYPED_TEST_SUITE(NudgedVectors, OtherTypes);
 
-TYPED_TEST(OtherVectors, EquilibriumPropagationGivesTheSameGradient) {
+TYPED_TEST(NudgedVectors, EquilibriumPropagationGivesTheSameGradient) {
   using V = TypeParam;
   const bool single = sizeof(typename Space<V>::Scalar) == 4;
   for (const char* family : {"quadratic", "log-cosh"}) {

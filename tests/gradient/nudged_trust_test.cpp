@@ -200,6 +200,18 @@ TEST(EquilibriumPropagationTrust, NotANumberIsNamed) {
     EXPECT_TRUE(std::isnan(e.gradient[0]));
     EXPECT_EQ(e.certificate.verdict, Verdict::untrusted);
   }
+  // Nothing but the free phase settles: there is no β to choose, and no exception either.
+  Settling free_only([&](const Vec& theta, double beta, const Vec&) {
+    return beta == 0 ? problem.settled(theta, 0) : Vec(Vec::Constant(4, std::nan("")));
+  });
+  for (const std::string& name : equilibrium_propagation_names()) {
+    auto estimator = propagation(name, problem, free_only, 0);
+    for (int k = 0; k < 2; ++k) {
+      const auto e = estimator.estimate(Vec::Ones(2), {});
+      EXPECT_EQ(e.status, Status::not_finite);
+      EXPECT_EQ(e.certificate.verdict, Verdict::untrusted);
+    }
+  }
 }
 
 }  // namespace

@@ -184,8 +184,7 @@ bool EquilibriumPropagation<V>::refuses(double beta, Estimate<V>& e) {
   e.certificate.mu = c.mu;
   e.certificate.reason = fmt::format(
       "L_in − {:.4g}·L_out need not have a minimum: |β|·L_out = {:.4g} reaches μ = {:.4g}; use |β| below "
-      "{:.4g} "
-      "or a forward estimator with β > 0",
+      "{:.4g} or a forward estimator with β > 0",
       strength, strength * c.outer_smoothness, c.mu, c.mu / c.outer_smoothness);
   e.message += "; " + e.certificate.reason;
   return true;
@@ -257,7 +256,7 @@ double EquilibriumPropagation<V>::run_pilots(Estimate<V>& e) {
     if (difference > 4 * noise || stronger < 1.2 * beta || stronger >= lowest_failed) break;
     beta = stronger;
   }
-  return balanced();
+  return std::isnan(noise_) ? beta : balanced();  // no pilot settled: the sweep will say why
 }
 
 template <Vector V>
