@@ -28,10 +28,12 @@ struct Fixed final : InnerSolver<Vec> {
   Vec where_;
 };
 
-/// The estimators that need nothing beyond what every problem here has.
+/// The estimators that need nothing beyond what every problem and inner solver here has.
 std::vector<std::string> methods() {
   std::vector<std::string> names = estimator_names();
-  std::erase(names, "implicit-cg-preconditioned");
+  for (const std::string_view needy :
+       {"implicit-cg-preconditioned", "implicit-inherited", "implicit-cg-inherited"})
+    std::erase(names, needy);
   return names;
 }
 
