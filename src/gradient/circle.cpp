@@ -71,7 +71,7 @@ std::size_t Circle::bytes() const {
 
 Disc Circle::measure(const Eigen::VectorXd& phi, const Eigen::VectorXd& theta) {
   Disc disc;
-  if (!newton_ || phi.size() > options_.newton_limit) return disc;
+  if (!newton_) return disc;
   moved_ = phi.cast<Complex>();
   problem_.complex_hessian(moved_, theta, 0, hessian_);
   const Eigen::MatrixXd inner = hessian_.real();

@@ -88,7 +88,7 @@ class Circle {
   void set_tolerance(double tolerance) { options_.tolerance = tolerance; }
   std::size_t bytes() const;
   /// The disc by eigenvalues of the dense Hessians at φ; radius 0 where H is not positive definite, unknown
-  /// where there is no dense Hessian or |φ| is too large.
+  /// where phases do not settle by Newton.
   Disc measure(const Eigen::VectorXd& phi, const Eigen::VectorXd& theta);
   /// Settles once more at b = 0 from φ, then at the points of the circle with Im b > 0. `outer_norm` is
   /// ‖∂φ L_out(φ)‖.
