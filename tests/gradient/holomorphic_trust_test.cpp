@@ -18,7 +18,8 @@ using namespace holomorphic_test;
 TEST(HolomorphicTrust, EstimatedBoundsHold) {
   int draws = 0, held = 0, rigorous_held = 0;
   std::vector<double> ratios;
-  const std::uint64_t first_seed = 1000;
+  // The factors of the estimate were set on seeds from 1000 on; these are others.
+  const std::uint64_t first_seed = 900000;
   for (int i = 0; i < 900; ++i) {
     const std::uint64_t seed = first_seed + static_cast<std::uint64_t>(i);
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
