@@ -60,7 +60,8 @@ void hypergradient(benchmark::State& state, const std::string& family, const std
   MinimiserOptions options;
   options.gradient_tolerance = 1e-8;
   const auto inner = make_inner_solver<Vec>(inner_name, *problem, options);
-  const auto estimator = make_estimator<Vec>(method, *problem, *inner, {.relative_tolerance = 1e-8});
+  const auto estimator =
+      make_estimator<Vec>(method, *problem, *inner, {.adjoint = {.relative_tolerance = 1e-8}});
   Estimate<Vec> e;
   for (auto _ : state) e = estimator->estimate(theta, {});
   state.counters["gradient_equivalents"] = e.cost.gradient_equivalents();

@@ -61,8 +61,8 @@ int main(int argc, char** argv) {
     bilevel::MinimiserOptions options;
     options.gradient_tolerance = tolerance;
     const auto inner = bilevel::make_inner_solver<Vec>(inner_name, problem, options);
-    const auto estimator =
-        bilevel::make_estimator<Vec>(estimator_name, problem, *inner, {.relative_tolerance = tolerance});
+    const auto estimator = bilevel::make_estimator<Vec>(estimator_name, problem, *inner,
+                                                        {.adjoint = {.relative_tolerance = tolerance}});
 
     std::vector<double> seconds;
     bilevel::Estimate<Vec> e;

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 
 #include "commands.hpp"
+#include "method_arguments.hpp"
 #include "problem_arguments.hpp"
 #include "terminal.hpp"
 
@@ -14,15 +16,22 @@ using bilevel::Verdict;
 
 struct CompareArguments {
   ProblemArguments problem;
+  MethodArguments method;
   std::vector<std::string> methods;
-  double tolerance = 1e-12;
+  std::vector<double> tolerances{1e-12};
 };
 
+/// One estimator at one tolerance, beside the truth.
 struct Row {
   std::string method;
   bilevel::Estimate<Vec> estimate;
   double absolute_error = bilevel::unknown, relative_error = bilevel::unknown, cosine = bilevel::unknown;
   std::string reason;  ///< why it could not be tried
+};
+
+struct Truth {
+  std::string source;
+  Vec gradient;
 };
 
 Json describe_row(const Row& row) {
@@ -39,7 +48,9 @@ Json describe_row(const Row& row) {
   j["bound"] = number(e.certificate.bound);
   j["kind"] = name(e.certificate.kind);
   j["verdict"] = name(e.certificate.verdict);
+  j["certificate_reason"] = e.certificate.reason;
   j["gradient_equivalents"] = e.cost.gradient_equivalents();
+  j["products"] = e.cost.hessian_products + e.cost.cross_products;
   j["bytes"] = e.cost.bytes;
   j["seconds"] = e.cost.seconds();
   j["status"] = name(e.status);
@@ -54,84 +65,175 @@ Colour colour_of(Verdict verdict) {
                                         : Colour::red;
 }
 
-void print(const std::vector<Row>& rows) {
-  fmt::print("{}\n", coloured(Colour::bold, fmt::format("{:<26}{:>9}{:>9}{:>9}{:>9}  {:<10}{:<10}{:>8}{:>8}",
-                                                        "method", "rel.err", "cosine", "error", "bound",
-                                                        "kind", "verdict", "grad.eq", "seconds")));
+/// In four characters and a unit: 999, 1.2K, 340M.
+std::string short_bytes(std::size_t bytes) {
+  double value = static_cast<double>(bytes);
+  for (const char* unit : {"", "K", "M", "G"}) {
+    if (value < 999.5) return fmt::format("{:.{}f}{}", value, value < 9.95 && *unit ? 1 : 0, unit);
+    value /= 1024;
+  }
+  return fmt::format("{:.0f}T", value);
+}
+
+/// In at most six characters.
+std::string short_count(double count) {
+  return count < 1e6 ? fmt::format("{:.0f}", count) : fmt::format("{:.0e}", count);
+}
+
+void print_table(const std::vector<Row>& rows, double truth_norm) {
+  fmt::print("{}\n",
+             coloured(Colour::bold, fmt::format("{:<26}{:>8}{:>8}{:>9}  {:<10}{:<9}{:>8}{:>7}{:>6}{:>7}",
+                                                "method", "rel.err", "cosine", "bound", "kind", "verdict",
+                                                "grad.eq", "prod.", "bytes", "seconds")));
+  const double unit = truth_norm > 0 ? truth_norm : 1;
   for (const Row& row : rows) {
     if (!row.reason.empty()) continue;
-    const auto& c = row.estimate.certificate;
-    const std::string cosine = std::isnan(row.cosine) ? "-" : fmt::format("{:.5f}", row.cosine);
-    fmt::print("{:<26}{:>9.1e}{:>9}{:>9.1e}{:>9.1e}  {:<10}{}{:>8.0f}{:>8.0e}\n", row.method,
-               row.relative_error, cosine, row.absolute_error, c.bound, name(c.kind),
-               coloured(colour_of(c.verdict), fmt::format("{:<10}", name(c.verdict))),
-               row.estimate.cost.gradient_equivalents(), row.estimate.cost.seconds());
+    const auto& e = row.estimate;
+    const auto& c = e.certificate;
+    fmt::print("{:<26}{:>8}{:>8}{:>9}  {:<10}{}{:>8}{:>7}{:>6}{:>7.0e}\n", row.method,
+               std::isnan(row.relative_error) ? "-" : fmt::format("{:.1e}", row.relative_error),
+               std::isnan(row.cosine) ? "-" : fmt::format("{:.4f}", row.cosine),
+               std::isfinite(c.bound) ? fmt::format("{:.1e}", c.bound / unit) : "-", name(c.kind),
+               coloured(colour_of(c.verdict), fmt::format("{:<9}", name(c.verdict))),
+               short_count(e.cost.gradient_equivalents()),
+               short_count(static_cast<double>(e.cost.hessian_products + e.cost.cross_products)),
+               short_bytes(e.cost.bytes), e.cost.seconds());
   }
   for (const Row& row : rows)
-    if (!row.reason.empty()) fmt::print("{:<26}not applicable: {}\n", row.method + " ", row.reason);
+    if (!row.reason.empty()) fmt::print("{:<26} not applicable: {}\n", row.method, row.reason);
+  fmt::print(
+      "\nrel.err and bound are relative to the norm of the true gradient; prod. are Hessian and cross "
+      "products\n");
+}
+
+/// Accuracy against cost: a line for each method, a column for each tolerance, a few of them side by side.
+void print_sweep(const std::vector<double>& tolerances, const std::vector<std::vector<Row>>& sweep) {
+  constexpr std::size_t side_by_side = 4;
+  for (std::size_t from = 0; from < tolerances.size(); from += side_by_side) {
+    const std::size_t to = std::min(from + side_by_side, tolerances.size());
+    std::string head = fmt::format("{:<26}", "rel.err (grad.eq) at");
+    for (std::size_t t = from; t < to; ++t) head += fmt::format("{:>17.0e}", tolerances[t]);
+    fmt::print("\n{}\n", coloured(Colour::bold, head));
+    for (std::size_t i = 0; i < sweep.front().size(); ++i) {
+      if (!sweep.front()[i].reason.empty()) continue;
+      std::string line = fmt::format("{:<26}", sweep.front()[i].method);
+      for (std::size_t t = from; t < to; ++t) {
+        const Row& row = sweep[t][i];
+        line += fmt::format("{:>9} {:>7}",
+                            std::isnan(row.relative_error) ? "-" : fmt::format("{:.1e}", row.relative_error),
+                            fmt::format("({})", short_count(row.estimate.cost.gradient_equivalents())));
+      }
+      fmt::print("{}\n", line);
+    }
+  }
+}
+
+/// Everything that does not change between the estimates of one command.
+class Comparison {
+ public:
+  explicit Comparison(const CompareArguments& a)
+      : a_(a),
+        problem_(a.problem.make()),
+        theta_(a.problem.start(*problem_)),
+        inner_name_(a.problem.inner_name(problem_->initial_phi().size())) {}
+
+  bilevel::problems::ReferenceProblem& problem() { return *problem_; }
+  const Vec& theta() const { return theta_; }
+  const std::string& inner_name() const { return inner_name_; }
+
+  bilevel::Estimate<Vec> settle(std::string_view method, double tolerance) {
+    bilevel::MinimiserOptions inner_options;
+    inner_options.gradient_tolerance = tolerance;
+    const auto inner = bilevel::make_inner_solver<Vec>(inner_name_, *problem_, inner_options);
+    const auto estimator = bilevel::make_estimator<Vec>(
+        method, *problem_, *inner, a_.method.options(inner_name_, a_.problem.settings.seed));
+    estimator->set_tolerances(tolerance, std::max(tolerance, 1e-14));
+    return estimator->estimate(theta_, {});
+  }
+
+  /// The closed form, or the best reference there is; empty, with the reason printed, where neither can be
+  /// had.
+  std::optional<Truth> truth() {
+    std::optional<Truth> found;
+    if (const auto known = problem_->outer_gradient(theta_)) {
+      found = Truth{"closed form", *known};
+    } else {
+      const bool small = problem_->initial_phi().size() <= bilevel::Exact<Vec>::limit;
+      const char* reference = small ? "exact" : "implicit-cg";
+      const bilevel::Estimate<Vec> tight = settle(reference, 1e-13);
+      if (tight.certificate.verdict == Verdict::untrusted) {
+        fmt::print(stderr,
+                   "bilevel: there is nothing to compare with: no closed form, and the reference gradient "
+                   "cannot be trusted ({})\n",
+                   tight.certificate.reason);
+        return {};
+      }
+      found = Truth{fmt::format("{} at tolerance 1e-13", reference), tight.gradient};
+    }
+    if (found->gradient.allFinite()) return found;
+    fmt::print(
+        stderr,
+        "bilevel: the gradient does not exist or is not finite at this theta: nothing to compare with\n");
+    return {};
+  }
+
+  Row row(const std::string& method, double tolerance, const Vec& truth) {
+    Row row;
+    row.method = method;
+    try {
+      row.estimate = settle(method, tolerance);
+    } catch (const bilevel::InvalidInput& refusal) {
+      row.reason = refusal.what();
+      return row;
+    }
+    const Vec& g = row.estimate.gradient;
+    const double unit = truth.norm();
+    row.absolute_error = (g - truth).norm();
+    row.relative_error = unit > 0 ? row.absolute_error / unit : row.absolute_error;
+    if (g.norm() > 0 && unit > 0) row.cosine = g.dot(truth) / (g.norm() * unit);
+    return row;
+  }
+
+ private:
+  const CompareArguments& a_;
+  std::unique_ptr<bilevel::problems::ReferenceProblem> problem_;
+  Vec theta_;
+  std::string inner_name_;
+};
+
+void require_known(const std::vector<std::string>& methods, const std::vector<std::string>& known) {
+  for (const std::string& method : methods)
+    if (std::find(known.begin(), known.end(), method) == known.end())
+      throw bilevel::InvalidInput(fmt::format("--methods: there is no estimator '{}'; there are: {}", method,
+                                              fmt::join(known, ", ")));
 }
 
 int run(const CompareArguments& a) {
   if (a.problem.listed()) return ok;
   const std::vector<std::string> known = bilevel::estimator_names();
   const std::vector<std::string>& methods = a.methods.empty() ? known : a.methods;
-  for (const std::string& method : methods)
-    if (std::find(known.begin(), known.end(), method) == known.end())
-      throw bilevel::InvalidInput(fmt::format("--methods: there is no estimator '{}'; there are: {}", method,
-                                              fmt::join(known, ", ")));
-  const auto problem = a.problem.make();
-  const Vec theta = a.problem.start(*problem);
-  const bilevel::Index size = problem->initial_phi().size();
-  bilevel::MinimiserOptions inner_options;
-  inner_options.gradient_tolerance = a.tolerance;
-  const std::string inner_name = a.problem.inner_name(size);
-  const auto settle = [&](std::string_view method) {
-    const auto inner = bilevel::make_inner_solver<Vec>(inner_name, *problem, inner_options);
-    return bilevel::make_estimator<Vec>(method, *problem, *inner,
-                                        {.relative_tolerance = std::max(a.tolerance, 1e-14)})
-        ->estimate(theta, {});
-  };
+  require_known(methods, known);
+  std::vector<double> tolerances = a.tolerances;
+  std::sort(tolerances.rbegin(), tolerances.rend());
 
-  std::string truth_source = "closed form";
-  std::optional<Vec> truth = problem->outer_gradient(theta);
-  if (!truth) {
-    const char* reference = size <= bilevel::Exact<Vec>::limit ? "exact" : "implicit-cg";
-    truth_source = fmt::format("{} at tolerance 1e-13", reference);
-    inner_options.gradient_tolerance = std::min(a.tolerance, 1e-13);
-    const bilevel::Estimate<Vec> tight = settle(reference);
-    inner_options.gradient_tolerance = a.tolerance;
-    truth = tight.gradient;
-    if (tight.certificate.verdict == Verdict::untrusted) {
-      fmt::print(stderr,
-                 "bilevel: there is nothing to compare with: no closed form, and the reference gradient "
-                 "cannot be trusted ({})\n",
-                 tight.certificate.reason);
-      return no;
+  Comparison comparison(a);
+  const std::optional<Truth> truth = comparison.truth();
+  if (!truth) return no;
+
+  // Loosest first; the table shows the tightest.
+  std::vector<std::vector<Row>> sweep;
+  Progress progress;
+  for (std::size_t t = 0; t < tolerances.size(); ++t) {
+    sweep.emplace_back();
+    for (std::size_t i = 0; i < methods.size(); ++i) {
+      progress.show(fmt::format("tolerance {:.0e} ({} of {}), {} ({} of {})", tolerances[t], t + 1,
+                                tolerances.size(), methods[i], i + 1, methods.size()));
+      sweep.back().push_back(comparison.row(methods[i], tolerances[t], truth->gradient));
     }
   }
-  if (!truth->allFinite()) {
-    fmt::print(
-        stderr,
-        "bilevel: the gradient does not exist or is not finite at this theta: nothing to compare with\n");
-    return no;
-  }
+  progress.show("");
 
-  std::vector<Row> rows;
-  for (const std::string& method : methods) {
-    Row row;
-    row.method = method;
-    try {
-      row.estimate = settle(method);
-      const Vec& g = row.estimate.gradient;
-      row.absolute_error = (g - *truth).norm();
-      row.relative_error = truth->norm() > 0 ? row.absolute_error / truth->norm() : row.absolute_error;
-      row.cosine =
-          g.norm() > 0 && truth->norm() > 0 ? g.dot(*truth) / (g.norm() * truth->norm()) : bilevel::unknown;
-    } catch (const bilevel::InvalidInput& refusal) {
-      row.reason = refusal.what();
-    }
-    rows.push_back(std::move(row));
-  }
+  std::vector<Row> rows = sweep.back();
   std::stable_sort(rows.begin(), rows.end(), [](const Row& x, const Row& y) {
     const auto key = [](const Row& r) {
       return std::isnan(r.relative_error) ? bilevel::everywhere : r.relative_error;
@@ -139,19 +241,35 @@ int run(const CompareArguments& a) {
     return key(x) < key(y);
   });
 
+  const double norm = truth->gradient.norm();
   fmt::print("{}: {} inner variables, {} outer parameters; truth: {} (norm {:.6g})\n\n", a.problem.problem,
-             size, theta.size(), truth_source, truth->norm());
-  print(rows);
+             comparison.problem().initial_phi().size(), comparison.theta().size(), truth->source, norm);
+  print_table(rows, norm);
+  for (const Row& row : rows)
+    if (row.method == "auto" && row.reason.empty())
+      fmt::print("{}\n", row.estimate.message.substr(0, row.estimate.message.find(';')));
+  if (tolerances.size() > 1) print_sweep(tolerances, sweep);
+
   Json j;
   j["command"] = "compare";
   j["version"] = bilevel::version;
-  j["problem"] = a.problem.describe(*problem);
-  j["theta"] = array(theta);
-  j["truth"] = {{"source", truth_source}, {"gradient", array(*truth)}, {"norm", truth->norm()}};
-  j["inner"] = inner_name;
-  j["tolerance"] = a.tolerance;
+  j["problem"] = a.problem.describe(comparison.problem());
+  j["theta"] = array(comparison.theta());
+  j["truth"] = {{"source", truth->source}, {"gradient", array(truth->gradient)}, {"norm", norm}};
+  j["inner"] = comparison.inner_name();
+  j["tolerance"] = tolerances.back();
   j["estimates"] = Json::array();
   for (const Row& row : rows) j["estimates"].push_back(describe_row(row));
+  if (tolerances.size() > 1) {
+    j["sweep"] = Json::array();
+    for (std::size_t t = 0; t < tolerances.size(); ++t)
+      for (const Row& row : sweep[t]) {
+        if (!row.reason.empty()) continue;
+        Json entry = describe_row(row);
+        entry["tolerance"] = tolerances[t];
+        j["sweep"].push_back(std::move(entry));
+      }
+  }
   write_json(a.problem.json, j);
   if (!a.problem.json.empty()) fmt::print("\nwritten to {}\n", a.problem.json);
   return ok;
@@ -164,14 +282,21 @@ std::function<int()> add_compare(CLI::App& program) {
   CLI::App& command =
       *program.add_subcommand("compare", "Every estimator on one problem: error, certificate, cost");
   a->problem.add_to(command);
+  a->method.add_to(command);
   command.add_option("--methods", a->methods, "Estimators to compare, separated by commas (default: all)")
       ->delimiter(',')
       ->type_name("NAME,…");
-  command.add_option("--tolerance", a->tolerance, "Inner residual norm and adjoint relative residual")
-      ->capture_default_str();
+  command
+      .add_option("--tolerances", a->tolerances,
+                  "Inner residual norms and adjoint relative residuals, separated by commas; with several, a "
+                  "second table sets accuracy against cost (default: 1e-12)")
+      ->delimiter(',')
+      ->type_name("X,…")
+      ->check(positive);
   command.footer(fmt::format(
       "Estimators: {}\n\nExamples:\n  bilevel compare --problem ridge\n"
-      "  bilevel compare --problem quadratic --condition 1e6 --methods implicit-cg,implicit-neumann",
+      "  bilevel compare --problem quadratic --condition 1e6 --methods implicit-cg,implicit-neumann\n"
+      "  bilevel compare --problem logistic --tolerances 1e-2,1e-4,1e-8 --json sweep.json",
       fmt::join(bilevel::estimator_names(), ", ")));
   return [a] { return run(*a); };
 }

@@ -59,7 +59,7 @@ int run(const DoctorArguments& a) {
   const auto inner = bilevel::make_inner_solver<Vec>(inner_name, *problem, inner_options);
   const auto estimator =
       bilevel::make_estimator<Vec>(fmt::format("implicit-{}", default_adjoint(size)), *problem, *inner,
-                                   bilevel::AdjointOptions{.relative_tolerance = 1e-10});
+                                   bilevel::EstimatorOptions{.adjoint = {.relative_tolerance = 1e-10}});
   const bilevel::Estimate<Vec> e = estimator->estimate(theta, {});
   Json j;
   std::vector<Symptom> symptoms = check(*problem, e.phi, theta, a.problem.settings.seed, j);

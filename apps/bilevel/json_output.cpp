@@ -45,6 +45,7 @@ Json describe(const bilevel::Cost& c) {
   j["hessian_products"] = c.hessian_products;
   j["cross_products"] = c.cross_products;
   j["dense_hessians"] = c.dense_hessians;
+  j["dense_columns"] = c.dense_columns;
   j["factorizations"] = c.factorizations;
   j["gradient_equivalents"] = c.gradient_equivalents();
   j["bytes"] = c.bytes;

@@ -7,6 +7,7 @@
 #include <bilevel/outer/search.hpp>
 
 #include "commands.hpp"
+#include "method_arguments.hpp"
 #include "problem_arguments.hpp"
 #include "terminal.hpp"
 
@@ -27,7 +28,8 @@ extern "C" void on_interrupt(int signal) {
 
 struct SolveArguments {
   ProblemArguments problem;
-  std::string adjoint, optimizer = "lbfgs", checkpoint, bounds;
+  MethodArguments how;
+  std::string method, adjoint, optimizer = "lbfgs", checkpoint, bounds;
   long budget = 0;
   double tolerance = 1e-6, inner_tolerance = 0, adjoint_tolerance = 0, step = 0, seconds = 0;
   long iterations = 200;
@@ -120,7 +122,10 @@ int run(const SolveArguments& a) {
   options.warm_start = !a.no_warm_start;
   options.checkpoint = a.checkpoint;
   options.resume = a.resume;
-  options.identity = fmt::format("{} inner={} adjoint={}", a.problem.identity(), a.problem.inner, a.adjoint);
+  const std::string adjoint = a.adjoint.empty() ? default_adjoint(size) : a.adjoint;
+  const std::string method = a.method.empty() ? bilevel::estimator_name(adjoint) : a.method;
+  options.identity =
+      fmt::format("{} inner={} method={} beta={}", a.problem.identity(), a.problem.inner, method, a.how.beta);
   const bool searching = bilevel::is_search(a.optimizer);
   const auto same_spelling = [](const std::string& path) {
     return std::filesystem::weakly_canonical(std::filesystem::absolute(path));
@@ -143,8 +148,11 @@ int run(const SolveArguments& a) {
       !searching || (a.checkpoint.empty() && !a.resume),
       "--checkpoint and --resume are for optimisers that use gradients; a search cannot be resumed");
   refuse_unless(
-      !searching || (a.adjoint.empty() && a.adjoint_tolerance == 0),
-      "--adjoint and --adjoint-tolerance are for optimisers that use gradients; a search has no adjoint");
+      !searching || (a.method.empty() && a.adjoint.empty() && a.adjoint_tolerance == 0),
+      "--method, --adjoint and --adjoint-tolerance are for optimisers that use gradients; a search has "
+      "no use for them");
+  refuse_unless(a.method.empty() || a.adjoint.empty(),
+                "--adjoint NAME is short for --method implicit-NAME: give one of the two");
   refuse_unless(a.checkpoint.empty() || a.problem.json.empty() ||
                     same_spelling(a.checkpoint) != same_spelling(a.problem.json),
                 "--json and --checkpoint name the same file");
@@ -164,12 +172,12 @@ int run(const SolveArguments& a) {
   };
 
   const std::string inner_name = a.problem.inner_name(size);
-  const std::string adjoint_name = searching ? "none" : a.adjoint.empty() ? default_adjoint(size) : a.adjoint;
   const auto inner = bilevel::make_inner_solver<Vec>(inner_name, *problem);
   const auto by_gradients = [&] {
-    bilevel::Implicit<Vec> estimator(*problem, *inner, bilevel::make_adjoint_solver<Vec>(adjoint_name));
+    const auto estimator = bilevel::make_estimator<Vec>(method, *problem, *inner,
+                                                        a.how.options(inner_name, a.problem.settings.seed));
     const auto optimizer = bilevel::make_optimizer(a.optimizer, a.step);
-    return bilevel::solve<Vec>(estimator, *optimizer, start, options);
+    return bilevel::solve<Vec>(*estimator, *optimizer, start, options);
   };
   const auto by_values = [&] {
     if (a.inner_tolerance > 0) inner->set_tolerance(a.inner_tolerance);
@@ -201,8 +209,9 @@ int run(const SolveArguments& a) {
   j["certificate"] = describe(s.certificate);
   j["cost"] = describe(s.cost);
   j["seconds"] = s.seconds;
+  const bool implicit = !searching && method.starts_with("implicit-");
   j["methods"] = {{"inner", inner_name},
-                  {"adjoint", adjoint_name},
+                  {"adjoint", implicit ? method.substr(std::string_view("implicit-").size()) : "none"},
                   {"estimator", s.estimator},
                   {"optimizer", s.optimizer}};
   j["tolerances"] = {{"gradient", number(s.asked_gradient_tolerance)},
@@ -222,9 +231,13 @@ std::function<int()> add_solve(CLI::App& program) {
   CLI::App& command =
       *program.add_subcommand("solve", "Learn θ of a ready-made problem by certified gradient descent");
   a->problem.add_to(command);
+  a->how.add_to(command);
   command
-      .add_option("--adjoint", a->adjoint, "Adjoint solver (default: direct up to 500 variables, cg beyond)")
+      .add_option("--method", a->method,
+                  "Estimator of the outer gradient (default: implicit-direct up to 500 variables, "
+                  "implicit-cg beyond)")
       ->type_name("NAME");
+  command.add_option("--adjoint", a->adjoint, "Short for --method implicit-NAME")->type_name("NAME");
   command
       .add_option(
           "--optimizer", a->optimizer,
@@ -265,13 +278,14 @@ std::function<int()> add_solve(CLI::App& program) {
       ->type_name("FILE");
   command.add_flag("--resume", a->resume, "Go on from the checkpoint");
   command.footer(fmt::format(
-      "Inner solvers: {}\nAdjoint solvers: {}\n\nExamples:\n"
+      "Inner solvers: {}\nEstimators: {}\n\nExamples:\n"
       "  bilevel solve --problem logistic --penalty per-feature --bounds=-8:4\n"
       "  bilevel solve --problem quadratic --size 2000 --inner lbfgs --adjoint cg --checkpoint run.ckpt\n"
       "  bilevel solve --problem quadratic --size 2000 --inner lbfgs --adjoint cg --checkpoint run.ckpt "
       "--resume\n"
+      "  bilevel solve --problem log-cosh --method ep-central\n"
       "  bilevel solve --problem ridge --penalty global --optimizer nlopt-bobyqa --budget 40",
-      fmt::join(bilevel::inner_solver_names(), ", "), fmt::join(bilevel::adjoint_solver_names(), ", ")));
+      fmt::join(bilevel::inner_solver_names(), ", "), fmt::join(bilevel::estimator_names(), ", ")));
   return [a] { return run(*a); };
 }
 

@@ -5,6 +5,7 @@
 #include <bilevel/gradient/make_estimator.hpp>
 #include <bilevel/inner/make_inner_solver.hpp>
 #include <bilevel/outcome/atomic_file.hpp>
+#include <bilevel/outer/search.hpp>
 #include <bilevel/outer/solve.hpp>
 #include <bilevel/problem/adapter.hpp>
 #include <bilevel/problem/check.hpp>

@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view format_name = "bilevel-checkpoint";
-constexpr int format_version = 1;
+constexpr int format_version = 2;
 
 // JSON has no NaN and no infinity; finite numbers are printed with as many digits as make them exact.
 json number(double x) {
@@ -75,9 +75,9 @@ Certificate decode_certificate(const json& j) {
 
 /// The ledger's fields in one fixed order.
 json encode(const Cost& c) {
-  return {c.inner_values,     c.inner_gradients, c.outer_values,       c.outer_gradients, c.linearisations,
-          c.hessian_products, c.cross_products,  c.dense_hessians,     c.factorizations,  c.bytes,
-          c.seconds_inner,    c.seconds_adjoint, c.seconds_certificate};
+  return {c.inner_values,     c.inner_gradients, c.outer_values,        c.outer_gradients, c.linearisations,
+          c.hessian_products, c.cross_products,  c.dense_hessians,      c.factorizations,  c.bytes,
+          c.seconds_inner,    c.seconds_adjoint, c.seconds_certificate, c.dense_columns};
 }
 Cost decode_cost(const json& j) {
   return {.inner_values = j.at(0),
@@ -88,6 +88,7 @@ Cost decode_cost(const json& j) {
           .hessian_products = j.at(5),
           .cross_products = j.at(6),
           .dense_hessians = j.at(7),
+          .dense_columns = j.at(13),
           .factorizations = j.at(8),
           .bytes = j.at(9),
           .seconds_inner = j.at(10),

@@ -211,7 +211,7 @@ TEST(Program, BadInputSaysWhatToDo) {
       {"solve --problem quadratic --optimizer random-search", "bounds"},
       {"solve --problem quadratic --optimizer grid-search --bounds=-1:1 --budget 20", "5 dimensions"},
       {"solve --problem quadratic --optimizer nlopt-bobyqa --checkpoint search.ckpt", "cannot be resumed"},
-      {"solve --problem quadratic --optimizer nlopt-bobyqa --adjoint cg", "no adjoint"},
+      {"solve --problem quadratic --optimizer nlopt-bobyqa --adjoint cg", "no use for them"},
       {"solve --problem quadratic --optimizer nlopt-bobyqa --iterations 5", "--budget"},
       {"solve --problem quadratic --optimizer nlopt-bobyqa --step 1", "searches find their own"},
       {"solve --problem quadratic --budget 5", "--iterations"},
@@ -238,7 +238,7 @@ TEST(Program, ABadKernelChoiceIsRefused) {
 TEST(Program, ComparesOnlyWithATruthThatExists) {
   EXPECT_EQ(run("compare --problem logistic --theta 800").code, 1);
   EXPECT_EQ(run("compare --problem pitchfork --theta 0").code, 1);
-  const json loose = run_json("compare --problem logistic --tolerance 0.3", 0),
+  const json loose = run_json("compare --problem logistic --tolerances 0.3", 0),
              tight = run_json("compare --problem logistic", 0);
   EXPECT_NEAR(loose["truth"]["norm"].get<double>(), tight["truth"]["norm"].get<double>(), 1e-10);
 }
@@ -253,18 +253,86 @@ TEST(Program, CompareFindsWhichEstimatorsAreRight) {
   for (const std::string& name : problem_names()) {
     const json j = run_json("compare --problem " + name, 0);
     ASSERT_TRUE(j["estimates"].is_array());
+    std::size_t ran = 0;
     for (const json& e : j["estimates"]) {
-      if (e.contains("reason")) continue;
       const std::string method = e["method"];
-      const double allowed = method == "exact" || method == "implicit-direct" ? 1e-7 : 1e300;
+      if (e.contains("reason")) {
+        EXPECT_GT(e["reason"].get<std::string>().size(), 20U) << method;
+        continue;
+      }
+      ++ran;
+      const double allowed =
+          method == "exact" || method == "implicit-direct" || method == "auto" ? 1e-7 : 1e300;
       EXPECT_LE(e["relative_error"].get<double>(), allowed) << name << " " << method;
-      const double bound = e["verdict"] == "trusted" ? e["bound"].get<double>() : 1e300;
+      const double bound =
+          e["verdict"] == "trusted" || e["kind"] == "rigorous" ? e["bound"].get<double>() : 1e300;
       EXPECT_LE(e["absolute_error"].get<double>(), bound + 1e-13) << name << " " << method;
+      for (const char* field : {"cosine", "kind", "gradient_equivalents", "products", "bytes", "seconds"})
+        EXPECT_TRUE(e.contains(field)) << method << " " << field;
     }
+    EXPECT_GE(ran, 30U) << name;
   }
-  std::istringstream lines(run("compare --problem ridge").out);
-  for (std::string line; std::getline(lines, line);)
-    EXPECT_TRUE(line.size() <= 100U || line.find("not applicable") != std::string::npos) << line;
+  for (const char* name : {"ridge", "pitchfork"}) {
+    std::istringstream lines(run(std::string("compare --problem ") + name).out);
+    for (std::string line; std::getline(lines, line);)
+      EXPECT_TRUE(line.size() <= 104U || line.find("not applicable") != std::string::npos) << line;
+  }
+}
+
+TEST(Program, CompareSweepsAccuracyAgainstCost) {
+  const std::string command =
+      "compare --problem quadratic --methods implicit-cg,ep-central --tolerances 1e-3,1e-9,1e-6";
+  const json j = run_json(command, 0);
+  ASSERT_EQ(j["sweep"].size(), 6U);
+  EXPECT_EQ(j["tolerance"], 1e-9);
+  for (const char* method : {"implicit-cg", "ep-central"}) {
+    std::vector<std::pair<double, double>> points;  // loosest first
+    for (const json& e : j["sweep"])
+      if (e["method"] == method) points.emplace_back(e["relative_error"], e["gradient_equivalents"]);
+    ASSERT_EQ(points.size(), 3U);
+    EXPECT_GT(points[0].first, points[2].first) << method << " gets more accurate";
+  }
+  const std::string out = run(command).out;
+  EXPECT_NE(out.find("1e-03"), std::string::npos) << out;
+  EXPECT_LT(out.find("1e-03"), out.find("1e-09"));
+}
+
+TEST(Program, EstimatorsThatCannotServeSayWhy) {
+  for (const auto& [arguments, words] :
+       std::vector<std::pair<std::string, std::string>>{{"--beta 0", "other than 0"},
+                                                        {"--beta nan", "finite number"},
+                                                        {"--methods ep-forward-9", "ep-forward-8"},
+                                                        {"--methods ep-forward-1", "ep-forward-2"},
+                                                        {"--tolerances 0", "positive"},
+                                                        {"--memory 0", "positive"}}) {
+    const Result r = run("compare --problem quadratic " + arguments);
+    EXPECT_EQ(r.code, 2) << arguments;
+    EXPECT_NE(r.err.find(words), std::string::npos) << r.err;
+  }
+  const json small =
+      run_json("compare --problem quadratic --methods forward-mode,unrolled-checkpointed --memory 200", 0);
+  for (const json& e : small["estimates"])
+    EXPECT_NE(e["reason"].get<std::string>().find("bytes"), std::string::npos) << e.dump();
+  const json tiny = run_json("compare --problem log-cosh --methods ep-central --beta 1e-15", 0);
+  EXPECT_NE(tiny["estimates"][0]["verdict"], "trusted") << tiny.dump();
+  const json pole = run_json("compare --problem quadratic --methods ep-central,ep-holomorphic --beta 100", 0);
+  for (const json& e : pole["estimates"]) {
+    EXPECT_EQ(e["verdict"], "untrusted");
+    EXPECT_EQ(e["status"], "negative-curvature");
+  }
+}
+
+TEST(Program, LearnsWithAnyEstimator) {
+  const json expected = run_json("solve --problem log-cosh", 0);
+  for (const char* method :
+       {"auto", "ep-central", "ep-forward-4", "ep-holomorphic", "unrolled", "forward-mode",
+        "unrolled-checkpointed", "finite-difference", "implicit-cg-recycled"}) {
+    const json j = run_json(std::string("solve --problem log-cosh --tolerance 1e-5 --method ") + method, 0);
+    EXPECT_EQ(j["methods"]["estimator"], method);
+    EXPECT_NEAR(j["outer_value"].get<double>(), expected["outer_value"].get<double>(), 1e-8) << method;
+  }
+  EXPECT_EQ(run("solve --problem log-cosh --method magic").code, 2);
+  EXPECT_EQ(run("solve --problem log-cosh --method ep-central --adjoint cg").code, 2);
 }
 
 /// Starts the program without waiting for it.

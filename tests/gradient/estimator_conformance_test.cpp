@@ -68,9 +68,21 @@ Vec truth(problems::ReferenceProblem& problem, const Vec& theta, bool& closed) {
   return gradient;
 }
 
-bool solves(std::string_view method) {
-  return method != "first-order" && method != "one-step" && method != "implicit-nystrom" &&
-         method != "implicit-inherited";
+/// Relative accuracy that a method owes when everything is asked for to the last digits; infinite for the
+/// deliberate approximations and for sampling, which owe no more than an honest certificate.
+double owed(std::string_view method) {
+  for (const char* rough : {"first-order", "one-step", "implicit-nystrom", "implicit-inherited",
+                            "unrolled-truncated", "evolution-strategies", "spsa", "ep-agnostic"})
+    if (method == rough) return everywhere;
+  if (method == "ep-forward-2" || method == "ep-random-sign") return 1e-4;  // √δ at the best β
+  if (method == "finite-difference" || method == "ep-forward-3" || method == "ep-central") return 1e-6;
+  if (method.starts_with("ep-forward-")) return 1e-7;
+  return 1e-8;
+}
+
+/// Nothing that a ready-made problem could be asked for.
+bool applies(std::string_view method, problems::ReferenceProblem& problem) {
+  return method != "implicit-cg-preconditioned" && (method != "ep-holomorphic" || problem.holomorphic());
 }
 
 TEST(EstimatorConformance, EveryEstimatorAgreesWithTheTruthOrSaysThatItDoesNot) {
@@ -85,33 +97,34 @@ TEST(EstimatorConformance, EveryEstimatorAgreesWithTheTruthOrSaysThatItDoesNot) 
     bool closed = false;
     const Vec expected = truth(*problem, theta, closed);
     for (const std::string& method : estimator_names()) {
-      if (method == "implicit-cg-preconditioned")
-        continue;  // no ready-made problem has a preconditioner of its own
+      if (!applies(method, *problem)) continue;
       SCOPED_TRACE(::testing::Message() << c.name << ", seed " << c.settings.seed << ", " << method);
       MinimiserOptions tight;
       tight.gradient_tolerance = 1e-12;
       const auto inner = make_inner_solver<Vec>("newton", *problem, tight);
-      AdjointOptions adjoint{.relative_tolerance = 1e-13};
-      if (method == "implicit-neumann") adjoint.max_iterations = 2000000;
-      const auto estimator = make_estimator<Vec>(method, *problem, *inner, adjoint);
+      EstimatorOptions options;
+      options.adjoint.relative_tolerance = 1e-13;
+      if (method == "implicit-neumann") options.adjoint.max_iterations = 2000000;
+      const auto estimator = make_estimator<Vec>(method, *problem, *inner, options);
       EXPECT_EQ(estimator->name(), method);
+      estimator->set_tolerances(1e-12, 1e-13);
       const Estimate<Vec> e = estimator->estimate(theta, {});
       const double error = (e.gradient - expected).norm();
       // Differences of the whole solve carry about nine digits themselves.
-      const double tolerance = (closed ? 1e-8 : 2e-8) * std::max(expected.norm(), 1e-3);
-      if (solves(method)) {
-        EXPECT_LE(error, tolerance) << e.message;
+      const double slack = (closed ? 1e-8 : 2e-8) * std::max(expected.norm(), 1e-3);
+      const double allowed = std::max(slack, owed(method) * expected.norm());
+      EXPECT_LE(error, allowed) << e.message;
+      if (owed(method) <= 1e-8)
         EXPECT_NE(e.certificate.verdict, Verdict::untrusted) << e.certificate.reason << e.message;
-      } else if (error > tolerance) {  // with H = 1 the one-step approximation is exact
-        EXPECT_EQ(e.status, Status::approximate);
-        EXPECT_NE(e.certificate.verdict, Verdict::trusted);
-      }
+      if (e.certificate.verdict == Verdict::trusted)
+        EXPECT_LE(error, e.certificate.bound + (closed ? 1e-14 : slack)) << e.message << e.certificate.reason;
       EXPECT_TRUE(e.certificate.kind != Kind::rigorous ||
-                  error <= e.certificate.bound + (closed ? 1e-14 : tolerance))
+                  error <= e.certificate.bound + (closed ? 1e-14 : slack))
           << "error " << error << ", bound " << e.certificate.bound;
       EXPECT_GT(e.cost.bytes, 0U);
       EXPECT_GT(e.cost.inner_gradients, 0);
-      EXPECT_NEAR(e.outer_value, problem->outer(e.phi, theta, {}), 1e-14 * (1 + std::abs(e.outer_value)));
+      if (method != "ep-agnostic")  // judges the state at the springs' θ
+        EXPECT_NEAR(e.outer_value, problem->outer(e.phi, theta, {}), 1e-14 * (1 + std::abs(e.outer_value)));
     }
   }
 }
@@ -175,12 +188,13 @@ TYPED_TEST(OtherVectors, EveryInnerSolverAndEstimatorGivesTheSameGradient) {
     }
     const auto inner = make_inner_solver<V>("newton", problem, options);
     for (const std::string& method : estimator_names()) {
-      if (!solves(method) || method == "implicit-cg-preconditioned" || method == "implicit-cg-jacobi")
-        continue;
+      if (owed(method) > 1e-7 || !applies(method, *original) || method == "implicit-cg-jacobi") continue;
       SCOPED_TRACE(::testing::Message() << family << ", " << method);
-      agree(make_estimator<V>(method, problem, *inner, {.relative_tolerance = single ? 1e-5 : 1e-10})
+      agree(make_estimator<V>(method, problem, *inner,
+                              {.adjoint = {.relative_tolerance = single ? 1e-5 : 1e-10}})
                 ->estimate(problem.initial_theta(), {}),
-            single ? 1e-3 : 1e-7);
+            // Differences of phases that are good to six digits.
+            single ? (method.starts_with("ep-") ? 1e-2 : 1e-3) : 1e-7);
     }
   }
 }

@@ -56,9 +56,10 @@ TEST(Inherited, PreconditionsConjugateGradients) {
     const Vec theta = Vec::Ones(5), truth = *problem.outer_gradient(theta);
     const auto inner = lbfgs(problem, 40);
     const AdjointOptions tight{.relative_tolerance = 1e-11};
-    const auto with =
-        make_estimator<Vec>("implicit-cg-inherited", problem, *inner, tight)->estimate(theta, {});
-    const auto without = make_estimator<Vec>("implicit-cg", problem, *inner, tight)->estimate(theta, {});
+    const auto with = make_estimator<Vec>("implicit-cg-inherited", problem, *inner, {.adjoint = tight})
+                          ->estimate(theta, {});
+    const auto without =
+        make_estimator<Vec>("implicit-cg", problem, *inner, {.adjoint = tight})->estimate(theta, {});
     SCOPED_TRACE(::testing::Message() << "seed " << seed << ": " << with.message << "\n" << without.message);
     EXPECT_EQ(with.status, Status::converged);
     EXPECT_LE((with.gradient - truth).norm(), 1e-8 * truth.norm());

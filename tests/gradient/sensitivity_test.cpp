@@ -75,8 +75,8 @@ TEST(ImplicitLayer, GradientsByParametersAndInputsEqualDifferencesOfTheWholeSolv
     for (const char* method :
          {"exact", "implicit-direct", "implicit-gmres", "implicit-bicgstab", "implicit-neumann"}) {
       SCOPED_TRACE(::testing::Message() << method << ", seed " << seed);
-      const auto e =
-          make_estimator<Vec>(method, net, *inner, {.relative_tolerance = 1e-12})->estimate(theta, {});
+      const auto e = make_estimator<Vec>(method, net, *inner, {.adjoint = {.relative_tolerance = 1e-12}})
+                         ->estimate(theta, {});
       EXPECT_EQ(e.status, Status::converged) << e.message;
       EXPECT_LE((e.gradient - truth).norm(), 1e-9 * truth.norm()) << e.message;
       EXPECT_EQ(e.certificate.kind, Kind::estimated) << e.certificate.reason;

@@ -28,12 +28,23 @@ struct Fixed final : InnerSolver<Vec> {
   Vec where_;
 };
 
-/// The estimators that need nothing beyond what every problem and inner solver here has.
+/// The estimators that differentiate the state that the inner solver hands them by its curvature, and need
+/// nothing beyond what every problem and inner solver here has.
 std::vector<std::string> methods() {
-  std::vector<std::string> names = estimator_names();
-  for (const std::string_view needy :
-       {"implicit-cg-preconditioned", "implicit-inherited", "implicit-cg-inherited"})
-    std::erase(names, needy);
+  std::vector<std::string> names;
+  for (const std::string_view adjoint : adjoint_solver_names())
+    if (adjoint != "cg-preconditioned" && adjoint != "inherited" && adjoint != "cg-inherited")
+      names.push_back(estimator_name(adjoint));
+  names.emplace_back("exact");
+  return names;
+}
+
+/// With those that look at the state from nearby. Black-box methods are not among them: a solver that returns
+/// the same state whatever θ has, as far as they can see, settled there.
+std::vector<std::string> methods_on_a_given_state() {
+  std::vector<std::string> names = methods();
+  for (std::string& name : equilibrium_propagation_names()) names.push_back(std::move(name));
+  names.emplace_back("auto");
   return names;
 }
 
@@ -63,7 +74,7 @@ TEST(Trust, IndefiniteHessianIsReportedByEveryEstimatorInItsOwnWay) {
 TEST(Trust, SaddleAtRestIsNotTrustedAlthoughItsGradientVanishes) {
   problems::Pitchfork problem;
   Fixed inner(scalar(0));
-  for (const std::string& method : methods()) {
+  for (const std::string& method : methods_on_a_given_state()) {
     const auto e = make_estimator<Vec>(method, problem, inner)->estimate(scalar(1), {});
     EXPECT_EQ(e.certificate.verdict, Verdict::untrusted) << method;
   }
@@ -72,7 +83,7 @@ TEST(Trust, SaddleAtRestIsNotTrustedAlthoughItsGradientVanishes) {
 TEST(Trust, SingularHessianWhereBranchesMeet) {
   problems::Pitchfork problem;
   const auto inner = make_inner_solver<Vec>("newton", problem);
-  for (const std::string& method : methods()) {
+  for (const std::string& method : methods_on_a_given_state()) {
     const auto e = make_estimator<Vec>(method, problem, *inner)->estimate(scalar(0), {});
     EXPECT_NE(e.certificate.verdict, Verdict::trusted) << method << ": " << e.certificate.reason;
   }
@@ -92,7 +103,7 @@ TEST(Trust, UnconvergedPhaseIsAtBestDoubtful) {
   const auto tight = make_inner_solver<Vec>("newton", problem);
   AdjointOptions short_adjoint;
   short_adjoint.max_iterations = 2;
-  const auto f = make_estimator<Vec>("implicit-cg", problem, *tight, short_adjoint)
+  const auto f = make_estimator<Vec>("implicit-cg", problem, *tight, {.adjoint = short_adjoint})
                      ->estimate(problem.initial_theta(), {});
   EXPECT_EQ(f.adjoint_status, Status::iteration_limit);
   EXPECT_NE(f.certificate.verdict, Verdict::trusted);
@@ -147,8 +158,9 @@ TEST(Trust, WithoutConstantsTheBoundIsEstimatedAndRarelyTooSmall) {
       MinimiserOptions loose;
       loose.gradient_tolerance = 1e-4;
       const auto inner = make_inner_solver<Vec>("gradient-descent-backtracking", problem, loose);
-      const auto e = make_estimator<Vec>("implicit-cg", problem, *inner, {.relative_tolerance = 1e-4})
-                         ->estimate(theta, {});
+      const auto e =
+          make_estimator<Vec>("implicit-cg", problem, *inner, {.adjoint = {.relative_tolerance = 1e-4}})
+              ->estimate(theta, {});
       EXPECT_EQ(e.certificate.kind, Kind::estimated) << "seed " << seed << ": " << e.certificate.reason;
       ++draws;
       below += (e.gradient - truth).norm() > e.certificate.bound;
@@ -225,7 +237,7 @@ TEST(Trust, WhatLanczosHasNotSeenIsNotTrusted) {
   f.cross_apply = [=](const Vec&, const Vec&, double, const Vec& u, Vec& out) { out = -u[0] * b; };
   auto problem = make_problem(f);
   Fixed inner(b.cwiseQuotient(diagonal));
-  const auto e = make_estimator<Vec>("implicit-cg", problem, inner, {.relative_tolerance = 1e-3})
+  const auto e = make_estimator<Vec>("implicit-cg", problem, inner, {.adjoint = {.relative_tolerance = 1e-3}})
                      ->estimate(Vec::Ones(1), {});
   const double truth = b.dot(g.cwiseQuotient(diagonal));
   ASSERT_GT(std::abs(e.gradient[0] - truth), 0.5 * truth) << "the gradient is wrong";
@@ -401,13 +413,13 @@ TEST(Trust, BadInputIsNamed) {
   EXPECT_NE(message([&] { make_estimator<Vec>("implicit-magic", problem, *inner); }).find("implicit-cg"),
             std::string::npos);
   EXPECT_NE(message([&] {
-              make_estimator<Vec>("implicit-cg", problem, *inner, {.relative_tolerance = -1});
+              make_estimator<Vec>("implicit-cg", problem, *inner, {.adjoint = {.relative_tolerance = -1}});
             }).find("relative_tolerance = -1"),
             std::string::npos);
-  ImplicitOptions bad;
+  EstimatorOptions bad;
   bad.certificate.secant_safety = 0;
   bad.outer_tolerance = -2;
-  const std::string both = message([&] { make_estimator<Vec>("exact", problem, *inner, {}, bad); });
+  const std::string both = message([&] { make_estimator<Vec>("exact", problem, *inner, bad); });
   EXPECT_NE(both.find("secant_safety = 0"), std::string::npos) << both;
   EXPECT_NE(both.find("outer_tolerance = -2"), std::string::npos) << both;
 }

@@ -107,7 +107,8 @@ Estimate<V> ForwardMode<V>::estimate(const V& theta, const Warm<V>& warm) {
   Estimate<V> e;
   problem_.cost() = {};
   std::size_t adjoint_bytes = 0;
-  if (first_.run(theta, warm, e) && run_.complete()) {
+  // A run that ends by tolerance would take no step from its own solution, and nothing depends on θ then.
+  if (first_.run(theta, options_.run.steps > 0 ? warm : Warm<V>{}, e) && run_.complete()) {
     Stopwatch watch;
     std::vector<double> host(static_cast<std::size_t>(Space<V>::size(theta)));
     Space<V>::to_host(first_.outer_theta(), host.data());

@@ -111,7 +111,8 @@ template <Vector V>
 Estimate<V> Unrolled<V>::estimate(const V& theta, const Warm<V>& warm) {
   Estimate<V> e;
   problem_.cost() = {};
-  const bool usable = first_.run(theta, warm, e);
+  // A run that ends by tolerance would take no step from its own solution, and nothing depends on θ then.
+  const bool usable = first_.run(theta, options_.run.steps > 0 ? warm : Warm<V>{}, e);
   if (usable && run_.complete()) {
     Stopwatch watch;
     run_.cost() = {};

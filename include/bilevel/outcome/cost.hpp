@@ -17,6 +17,7 @@ struct Cost {
   long hessian_products = 0;  ///< J·v and Jᵀ·v
   long cross_products = 0;    ///< v·∂θ∂φ L and ∂θ∂φ L·u
   long dense_hessians = 0;    ///< times the whole matrix was formed
+  long dense_columns = 0;     ///< of those matrices, together
   long factorizations = 0;
   std::size_t bytes = 0;  ///< peak of the vectors and matrices held by the method itself
   double seconds_inner = 0;
@@ -25,12 +26,14 @@ struct Cost {
 
   double seconds() const { return seconds_inner + seconds_adjoint + seconds_certificate; }
 
-  /// Cost in units of one inner gradient, by the usual operation counts: a value is half a
-  /// gradient, a Hessian or cross product two. Outer evaluations count like inner ones.
+  /// Cost in units of one inner gradient, by the usual operation counts: a value is half a gradient, a
+  /// Hessian or cross product two, a whole matrix as many products as it has columns (problems that form
+  /// it faster do better than this says). Outer evaluations count like inner ones, linear algebra of the
+  /// methods themselves not at all.
   double gradient_equivalents() const {
     return 0.5 * static_cast<double>(inner_values + outer_values) +
            static_cast<double>(inner_gradients + outer_gradients) +
-           2.0 * static_cast<double>(hessian_products + cross_products);
+           2.0 * static_cast<double>(hessian_products + cross_products + dense_columns);
   }
 
   Cost& operator+=(const Cost& other) {
@@ -42,6 +45,7 @@ struct Cost {
     hessian_products += other.hessian_products;
     cross_products += other.cross_products;
     dense_hessians += other.dense_hessians;
+    dense_columns += other.dense_columns;
     factorizations += other.factorizations;
     bytes = std::max(bytes, other.bytes);
     seconds_inner += other.seconds_inner;

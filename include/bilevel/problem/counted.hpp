@@ -63,6 +63,7 @@ class Counted : public Base {
     bool dense(Eigen::MatrixXd& out) override {
       const bool formed = wrapped->dense(out);
       cost.dense_hessians += formed;
+      cost.dense_columns += formed ? out.cols() : 0;
       return formed;
     }
     bool diagonal(V& out) override { return wrapped->diagonal(out); }

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <bilevel/gradient/agnostic.hpp>
+
+namespace bilevel {
+
+/// The agnostic estimator on a problem that is loaded with springs: what would be learnt if the problem were
+/// a system that can only settle. The springs bias the gradient of the problem itself by O(ε); the same at
+/// half the compliance shows how much, and the bound includes twice that.
+template <Vector V>
+class SpringAgnostic final : public Estimator<V> {
+ public:
+  explicit SpringAgnostic(Problem<V>& problem, const AgnosticOptions& options = {},
+                          SpringOptions springs = {})
+      : options_(options),
+        soft_(problem, springs),
+        stiff_(problem, stiffer(springs)),
+        from_soft_(soft_, options),
+        from_stiff_(stiff_, options) {}
+
+  std::string_view name() const override { return from_stiff_.name(); }
+  Estimate<V> estimate(const V& theta, const Warm<V>& warm) override;
+  void set_outer_tolerance(double tolerance) override {
+    options_.outer_tolerance = tolerance;
+    from_soft_.set_outer_tolerance(tolerance);
+    from_stiff_.set_outer_tolerance(tolerance);
+  }
+  V initial_phi() const override { return soft_.initial_phi(); }
+  V initial_theta() const override { return soft_.initial_control(); }
+
+ private:
+  static SpringOptions stiffer(SpringOptions springs) {
+    springs.compliance /= 2;
+    return springs;
+  }
+
+  AgnosticOptions options_;
+  SpringControlled<V> soft_, stiff_;
+  Agnostic<V> from_soft_, from_stiff_;
+};
+
+template <Vector V>
+Estimate<V> SpringAgnostic<V>::estimate(const V& theta, const Warm<V>& warm) {
+  Estimate<V> soft = from_soft_.estimate(theta, warm);
+  Estimate<V> e = from_stiff_.estimate(theta, {.phi = soft.phi, .pi = {}});
+  e.cost += soft.cost;
+  V change = duplicate(soft.gradient);
+  Space<V>::axpy(-1, e.gradient, change);
+  const double springs = norm(change);
+  Certificate& c = e.certificate;
+  if (!std::isfinite(springs)) {
+    c.kind = Kind::none;
+  } else {
+    c.bound += 2 * springs;
+    c.reason += fmt::format("; the springs account for about {:.3g}", springs);
+  }
+  c.judge(norm(e.gradient), options_.outer_tolerance, succeeded(e.status));
+  return e;
+}
+
+extern template class SpringAgnostic<Eigen::VectorXd>;
+extern template class SpringAgnostic<Eigen::VectorXf>;
+
+}  // namespace bilevel

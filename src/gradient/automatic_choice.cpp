@@ -1,0 +1,100 @@
+#include <bilevel/gradient/automatic_choice.hpp>
+
+#include <fmt/format.h>
+
+namespace bilevel {
+namespace {
+
+/// Up to this many variables a factorization costs less than starting an iteration would save.
+constexpr Index factor_at_once = 32;
+/// Vectors of φ's shape that an iterative solver holds, GMRES's basis left aside.
+constexpr Index vectors_of_a_krylov_solver = 10;
+
+}  // namespace
+
+std::vector<Choice> rank_methods(const Situation& s) {
+  std::vector<Choice> choices;
+  const auto add = [&](Choice choice) { choices.push_back(std::move(choice)); };
+  const auto bytes = [](Index numbers) { return static_cast<std::size_t>(numbers) * sizeof(double); };
+  // J, and its factor.
+  const bool dense_fits = bytes(s.phi) * static_cast<std::size_t>(2 * s.phi) <= s.memory_limit;
+  const bool vectors_fit = bytes(vectors_of_a_krylov_solver * s.phi) <= s.memory_limit;
+  const std::string size = fmt::format("|φ| = {}", s.phi);
+
+  if (s.curvature) {
+    const Choice direct{.method = "implicit-direct",
+                        .indefinite = true,
+                        .stiff = true,
+                        .reason = fmt::format("a {0} by {0} matrix is factored in no time", s.phi)};
+    if (dense_fits && s.phi <= factor_at_once) add(direct);
+    // Until the products cost what the matrix would; see rank_methods.
+    const long rent = dense_fits ? static_cast<long>(s.phi) : 0;
+    if (vectors_fit && s.symmetric) {
+      if (s.inherits)
+        add({.method = "implicit-cg-inherited",
+             .max_iterations = rent,
+             .reason =
+                 size + ", symmetric: the inner solver's own factor is a few products from the adjoint's"});
+      else
+        add({.method = "implicit-cg",
+             .max_iterations = rent,
+             .reason =
+                 size + ", symmetric: products are cheaper than the matrix unless it is ill-conditioned"});
+      add({.method = "implicit-minres",
+           .max_iterations = rent,
+           .indefinite = true,
+           .reason = "MINRES does not mind negative curvature"});
+    } else if (vectors_fit) {
+      add({.method = "implicit-gmres",
+           .max_iterations = rent,
+           .indefinite = true,
+           .reason = size + ", not symmetric: GMRES takes the fewest products"});
+    }
+    if (dense_fits && s.phi > factor_at_once) {
+      Choice last = direct;
+      last.reason = "the matrix fits into memory, and a factorization does not mind the condition number";
+      add(last);
+    }
+    if (vectors_fit && !s.symmetric)
+      add({.method = "implicit-bicgstab",
+           .indefinite = true,
+           .stiff = true,
+           .reason = "BiCGSTAB needs no basis to be kept, so it need not begin again"});
+    if (vectors_fit && !dense_fits && s.symmetric)
+      add({.method = "implicit-cg-nystrom",
+           .stiff = true,
+           .reason = "a low-rank sketch takes the largest eigenvalues out of the way"});
+    if (vectors_fit)
+      add({.method = "implicit-neumann", .reason = "recurrent backpropagation asks only for a contraction"});
+  }
+  if (s.loss)
+    add({.method = "ep-central",
+         .indefinite = true,
+         .stiff = true,
+         .reason = s.curvature
+                       ? "equilibrium propagation asks for first derivatives only"
+                       : "first derivatives only, and a loss: equilibrium propagation, whose cost does "
+                         "not depend on |θ|"});
+  if (!s.curvature)
+    add({.method = "finite-difference",
+         .indefinite = true,
+         .stiff = true,
+         .reason = fmt::format("no curvature{}: 2|θ| = {} more solves", s.loss ? "" : " and no inner loss",
+                               2 * s.theta)});
+  add({.method = "first-order",
+       .indefinite = true,
+       .stiff = true,
+       .reason = "nothing better worked: ∂θ L_out alone, for what it is worth"});
+  return choices;
+}
+
+std::size_t next_choice(const std::vector<Choice>& choices, std::size_t failed, Status why) {
+  for (std::size_t i = failed + 1; i < choices.size(); ++i) {
+    if (why == Status::negative_curvature && !choices[i].indefinite) continue;
+    if ((why == Status::iteration_limit || why == Status::stalled) && !choices[i].stiff) continue;
+    return i;
+  }
+  return choices.size();
+}
+
+}  // namespace bilevel

@@ -1,0 +1,11 @@
+#include <bilevel/gradient/automatic.hpp>
+#include <bilevel/gradient/spring_agnostic.hpp>
+
+namespace bilevel {
+
+template class Automatic<Eigen::VectorXd>;
+template class Automatic<Eigen::VectorXf>;
+template class SpringAgnostic<Eigen::VectorXd>;
+template class SpringAgnostic<Eigen::VectorXf>;
+
+}  // namespace bilevel
