@@ -9,6 +9,8 @@ namespace {
 constexpr Index factor_at_once = 32;
 /// Vectors of φ's shape that an iterative solver holds, GMRES's basis left aside.
 constexpr Index vectors_of_a_krylov_solver = 10;
+/// Parameters that are differenced one by one where equilibrium propagation did not do, and where it cannot.
+constexpr Index few_parameters = 50, many_parameters = 1000;
 
 }  // namespace
 
@@ -75,7 +77,7 @@ std::vector<Choice> rank_methods(const Situation& s) {
                        ? "equilibrium propagation asks for first derivatives only"
                        : "first derivatives only, and a loss: equilibrium propagation, whose cost does "
                          "not depend on |θ|"});
-  if (!s.curvature)
+  if (!s.curvature && s.theta <= (s.loss ? few_parameters : many_parameters))
     add({.method = "finite-difference",
          .indefinite = true,
          .stiff = true,

@@ -4,8 +4,10 @@
 #include <memory>
 #include <vector>
 
+#include <bilevel/adjoint/make_adjoint_solver.hpp>
 #include <bilevel/gradient/automatic_choice.hpp>
 #include <bilevel/gradient/first_phase.hpp>
+#include <bilevel/gradient/sensitivity.hpp>
 
 namespace bilevel {
 
@@ -55,7 +57,7 @@ class RememberedSolver final : public InnerSolver<V> {
 template <Vector V>
 class Automatic final : public Estimator<V> {
  public:
-  /// Makes the estimator of a choice on the given inner solver.
+  /// Makes the estimator of a choice that is more than an adjoint solver, on the given inner solver.
   using Factory = std::function<std::unique_ptr<Estimator<V>>(const Choice&, InnerSolver<V>&)>;
 
   /// `loss` says whether the equilibrium is a Problem. The problem and the inner solver must outlive this.
@@ -70,17 +72,32 @@ class Automatic final : public Estimator<V> {
     options_.adjoint_tolerance = adjoint;
   }
   void set_outer_tolerance(double tolerance) override {
-    options_.common.outer_tolerance = tolerance;
-    for (auto& method : methods_)
-      if (method) method->set_outer_tolerance(tolerance);
+    options_.common.outer_tolerance = options_.common.good_enough = tolerance;
+    for (Method& m : methods_)
+      if (m.estimator) m.estimator->set_outer_tolerance(tolerance);
   }
   V initial_phi() const override { return problem_.initial_phi(); }
   V initial_theta() const override { return problem_.initial_theta(); }
 
  private:
+  /// What serves a choice, made when first needed: an adjoint solver on the state that is there, or an
+  /// estimator with phases of its own.
+  struct Method {
+    std::unique_ptr<AdjointSolver<V>> adjoint;
+    std::unique_ptr<Estimator<V>> estimator;
+  };
+  /// A phase 2 that is not the last word.
+  struct Attempt {
+    LinearSolution<V> solution;
+    V gradient;
+    std::string method;
+  };
+
   void look_around();
+  void prepare(std::size_t i);
   double matched_tolerance(const V& theta, const V& phi);
-  Estimator<V>& method(std::size_t i);
+  bool try_adjoint(std::size_t i, double tolerance, const V* warm, Attempt& attempt);
+  void conclude(const V& theta, Attempt attempt, Estimate<V>& e);
 
   CountedEquilibrium<V> problem_;
   InnerSolver<V>& inner_;
@@ -89,9 +106,11 @@ class Automatic final : public Estimator<V> {
   AutomaticOptions options_;
   RememberedSolver<V> remembered_;
   FirstPhase<V> first_;
+  Sensitivity<V> sensitivity_;
   std::vector<Choice> choices_;
-  std::vector<std::unique_ptr<Estimator<V>>> methods_;  // made when first needed
+  std::vector<Method> methods_;
   std::size_t preferred_ = 0;
+  double smallest_ritz_ = unknown, largest_ritz_ = unknown;  // of all attempts at one state
   double inner_tolerance_ = 1e-10;  // nominal until somebody sets it: methods compare it with earlier ones
 };
 
@@ -104,7 +123,8 @@ Automatic<V>::Automatic(Equilibrium<V>& problem, InnerSolver<V>& inner, bool los
       make_(std::move(make)),
       options_(options),
       remembered_(inner),
-      first_(problem_, remembered_) {
+      first_(problem_, remembered_),
+      sensitivity_(problem_) {
   options_.validate().throw_if_any();
   require_shapes<V>(problem, nullptr, nullptr, "auto");
 }
@@ -125,15 +145,20 @@ void Automatic<V>::look_around() {
                            .inherits = inverse && inverse->rank() == size,
                            .memory_limit = options_.memory_limit});
   methods_.resize(choices_.size());
+  sensitivity_.inherit(inverse);
 }
 
 template <Vector V>
-Estimator<V>& Automatic<V>::method(std::size_t i) {
-  if (!methods_[i]) {
-    methods_[i] = make_(choices_[i], remembered_);
-    methods_[i]->set_outer_tolerance(options_.common.outer_tolerance);
-  }
-  return *methods_[i];
+void Automatic<V>::prepare(std::size_t i) {
+  Method& m = methods_[i];
+  if (m.adjoint || m.estimator) return;
+  constexpr std::string_view prefix = "implicit-";
+  const std::string_view method = choices_[i].method;
+  if (method.starts_with(prefix))
+    m.adjoint =
+        make_adjoint_solver<V>(method.substr(prefix.size()), {.max_iterations = choices_[i].max_iterations});
+  else
+    m.estimator = make_(choices_[i], remembered_);
 }
 
 /// An inner residual r moves g by up to (L_out/μ)‖r‖: a phase 2 far more accurate than that gains nothing.
@@ -148,53 +173,102 @@ double Automatic<V>::matched_tolerance(const V& theta, const V& phi) {
   return std::max(options_.adjoint_tolerance, std::min(useful, roughest));
 }
 
+/// One adjoint solver on the settled state; true where its system is solved, whatever it found on the way. A
+/// stall near the target is the end of what arithmetic can do.
+template <Vector V>
+bool Automatic<V>::try_adjoint(std::size_t i, double tolerance, const V* warm, Attempt& attempt) {
+  AdjointSolver<V>& solver = *methods_[i].adjoint;
+  solver.set_tolerance(tolerance);
+  attempt.solution = sensitivity_.pullback(first_.outer_phi(), solver, attempt.gradient, warm);
+  Space<V>::axpy(1, first_.outer_theta(), attempt.gradient);
+  attempt.method = choices_[i].method;
+  const LinearSolution<V>& s = attempt.solution;
+  smallest_ritz_ = std::fmin(smallest_ritz_, s.smallest_ritz);
+  largest_ritz_ = std::fmax(largest_ritz_, s.largest_ritz);
+  const double slack = s.status == Status::stalled ? 1e4 : 10;
+  return all_finite(attempt.gradient) &&
+         (succeeded(s.status) || s.residual_norm <= slack * tolerance * s.rhs_norm);
+}
+
+template <Vector V>
+void Automatic<V>::conclude(const V& theta, Attempt attempt, Estimate<V>& e) {
+  const LinearSolution<V>& s = attempt.solution;
+  e.gradient = std::move(attempt.gradient);
+  e.adjoint_status = s.status;
+  e.adjoint_iterations = s.iterations;
+  e.message += fmt::format("; phase 2 ({}): {}", attempt.method, s.message);
+  e.cost.factorizations += s.factorizations;
+  e.cost.bytes = std::max(e.cost.bytes, 6 * bytes_of(e.phi) + 3 * bytes_of(theta) + s.bytes);
+  e.pi = std::move(attempt.solution.x);
+  first_.conclude(theta, &sensitivity_.curvature(),
+                  {attempt.solution.residual_norm, smallest_ritz_, largest_ritz_}, options_.common, e);
+}
+
 template <Vector V>
 Estimate<V> Automatic<V>::estimate(const V& theta, const Warm<V>& warm) {
+  Estimate<V> e;
   remembered_.forget();
   problem_.cost() = {};
-  Estimate<V> settled;
-  const bool usable = first_.run(theta, warm, settled);
-  if (!usable) {
-    settled.cost += problem_.cost();
-    return settled;
+  if (!first_.run(theta, warm, e)) {
+    e.cost += problem_.cost();
+    return e;
   }
   look_around();
-  const double tolerance = matched_tolerance(theta, settled.phi);
-  Cost cost = settled.cost;
-  cost += problem_.cost();
-
-  Warm<V> here{settled.phi, warm.pi};
-  std::optional<Estimate<V>> best;
+  smallest_ritz_ = largest_ritz_ = unknown;
+  const double tolerance = matched_tolerance(theta, e.phi);
+  const V* const start = warm.pi && Space<V>::size(*warm.pi) == Space<V>::size(e.phi) ? &*warm.pi : nullptr;
+  Stopwatch watch;
+  bool linearised = false;
+  std::optional<Attempt> nearest;
+  std::optional<Estimate<V>> other;  // from a method with phases of its own
   std::string story;
   for (std::size_t i = preferred_; i < choices_.size();) {
     story += fmt::format("{} {}: {}", story.empty() ? "auto chose" : "; then", choices_[i].method,
                          choices_[i].reason);
-    Estimator<V>& chosen = method(i);
-    chosen.set_tolerances(inner_tolerance_, tolerance);
-    Estimate<V> e = chosen.estimate(theta, here);
-    cost += e.cost;
-    const bool finite = all_finite(e.gradient);
-    // A bound that is good enough, however phase 2 ended; or nothing that another phase 2 could do better,
-    // since this one has converged: what is wrong then is the state itself.
-    const double enough = std::max(0.1 * norm(e.gradient), options_.common.outer_tolerance);
-    const bool accepted = finite && (succeeded(e.adjoint_status) ||
-                                     (e.certificate.kind != Kind::none && e.certificate.bound <= enough));
-    const Status why = e.adjoint_status;
-    const auto rank = [](const Estimate<V>& x) {
-      return std::pair(all_finite(x.gradient) ? static_cast<int>(x.certificate.verdict) : -1,
-                       -x.certificate.bound);
-    };
-    if (accepted || !best || rank(e) > rank(*best)) {
-      preferred_ = accepted ? i : preferred_;
-      best = std::move(e);
+    prepare(i);
+    bool accepted = false;
+    Status why = Status::not_run;
+    if (methods_[i].adjoint) {
+      if (!linearised) sensitivity_.move_to(e.phi, theta);
+      linearised = true;
+      Attempt attempt{.solution = {}, .gradient = Space<V>::zeros_like(theta), .method = {}};
+      accepted = try_adjoint(i, tolerance, start, attempt);
+      why = attempt.solution.status;
+      if (accepted || !nearest || attempt.solution.residual_norm < nearest->solution.residual_norm)
+        nearest = std::move(attempt);
+    } else {
+      Estimator<V>& estimator = *methods_[i].estimator;
+      estimator.set_tolerances(inner_tolerance_, tolerance);
+      Estimate<V> found = estimator.estimate(theta, {.phi = e.phi, .pi = {}});
+      e.cost += found.cost;
+      why = found.adjoint_status;
+      accepted = all_finite(found.gradient) && found.certificate.verdict == Verdict::trusted;
+      const auto rank = [](const Estimate<V>& x) {
+        return std::pair(static_cast<int>(x.certificate.verdict), -x.certificate.bound);
+      };
+      if (all_finite(found.gradient) && (accepted || !other || rank(found) > rank(*other)))
+        other = std::move(found);
     }
-    if (accepted) break;
+    if (accepted) {
+      preferred_ = i;
+      if (methods_[i].adjoint) other.reset();
+      if (methods_[i].estimator) nearest.reset();
+      break;
+    }
     story += fmt::format(" – it did not work out ({})", bilevel::name(why));
     i = next_choice(choices_, i, why);
   }
-  best->message = story + "; " + best->message;
-  best->cost = cost;
-  return std::move(*best);
+  e.cost.seconds_adjoint += watch.seconds();
+  if (nearest) conclude(theta, std::move(*nearest), e);
+  // Without anything that worked, the better judged of the two.
+  if (other && !(nearest && e.certificate.verdict >= other->certificate.verdict)) {
+    other->cost = e.cost;
+    other->message = e.message + "; " + other->message;
+    e = std::move(*other);
+  }
+  e.message = story + "; " + e.message;
+  e.cost += problem_.cost();
+  return e;
 }
 
 extern template class Automatic<Eigen::VectorXd>;

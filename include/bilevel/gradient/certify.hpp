@@ -155,6 +155,11 @@ template <Vector V>
 bool Certifier<V>::bound_locally() {
   if (!curvature_) return refuse("μ is not known and a first-order problem cannot show its curvature");
   const bool symmetric = problem_.capabilities().symmetric;
+  // A Ritz value lies above λ_min: one that is negative beyond rounding says enough.
+  if (symmetric && phases_.smallest_ritz < -1e-8 * std::abs(phases_.largest_ritz))
+    return refuse(fmt::format(
+        "the Hessian at the settled state is not positive definite: phase 2 met the Ritz value {:.4g}",
+        phases_.smallest_ritz));
   const Spectrum spectrum = spectrum_here();
   if (std::isnan(spectrum.smallest))
     return refuse(

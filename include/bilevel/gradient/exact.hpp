@@ -20,7 +20,9 @@ class Exact final : public Estimator<V> {
   std::string_view name() const override { return "exact"; }
   Estimate<V> estimate(const V& theta, const Warm<V>& warm) override;
   void set_tolerances(double inner, double) override { inner_.set_tolerance(inner); }
-  void set_outer_tolerance(double tolerance) override { options_.outer_tolerance = tolerance; }
+  void set_outer_tolerance(double tolerance) override {
+    options_.outer_tolerance = options_.good_enough = tolerance;
+  }
   V initial_phi() const override { return problem_.initial_phi(); }
   V initial_theta() const override { return problem_.initial_theta(); }
 

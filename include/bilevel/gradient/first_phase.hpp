@@ -15,6 +15,9 @@ struct ImplicitOptions {
   CertificateOptions certificate;
   /// The gradient norm that counts as zero in the verdict (the outer loop sets its own).
   double outer_tolerance = 1e-6;
+  /// A rigorous bound above this is sharpened at the cost of a spectrum. NaN, the default: above what the
+  /// verdict "trusted" takes. The outer loop, which judges by the projected gradient, sets its own.
+  double good_enough = unknown;
 
   Violations validate() const {
     Violations v("estimator");
@@ -106,19 +109,21 @@ void FirstPhase<V>::conclude(const V& theta, Curvature<V>* curvature, const Adjo
   if (!all_finite(e.gradient) && e.adjoint_status != Status::singular) e.status = Status::not_finite;
   e.corrected_value = e.outer_value - Space<V>::dot(e.pi, residual_);
   const double gradient_norm = norm(e.gradient);
-  e.certificate = certify<V>(problem_, curvature,
-                             {.theta = theta,
-                              .phi = e.phi,
-                              .pi = e.pi,
-                              .inner_residual = residual_,
-                              .adjoint_residual = adjoint.residual_norm,
-                              .outer_phi = outer_phi_,
-                              .outer_theta = outer_theta_,
-                              .gradient = e.gradient,
-                              .smallest_ritz = adjoint.smallest_ritz,
-                              .largest_ritz = adjoint.largest_ritz,
-                              .good_enough = options.outer_tolerance},
-                             options.certificate);
+  e.certificate = certify<V>(
+      problem_, curvature,
+      {.theta = theta,
+       .phi = e.phi,
+       .pi = e.pi,
+       .inner_residual = residual_,
+       .adjoint_residual = adjoint.residual_norm,
+       .outer_phi = outer_phi_,
+       .outer_theta = outer_theta_,
+       .gradient = e.gradient,
+       .smallest_ritz = adjoint.smallest_ritz,
+       .largest_ritz = adjoint.largest_ritz,
+       .good_enough = std::isnan(options.good_enough) ? std::max(0.1 * gradient_norm, options.outer_tolerance)
+                                                      : options.good_enough},
+      options.certificate);
   e.certificate.judge(gradient_norm, options.outer_tolerance, succeeded(e.status));
   e.cost.seconds_certificate = watch.seconds();
 }

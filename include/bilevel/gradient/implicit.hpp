@@ -30,7 +30,9 @@ class Implicit final : public Estimator<V> {
     inner_.set_tolerance(inner);
     adjoint_->set_tolerance(adjoint);
   }
-  void set_outer_tolerance(double tolerance) override { options_.outer_tolerance = tolerance; }
+  void set_outer_tolerance(double tolerance) override {
+    options_.outer_tolerance = options_.good_enough = tolerance;
+  }
   V initial_phi() const override { return problem_.initial_phi(); }
   V initial_theta() const override { return problem_.initial_theta(); }
 

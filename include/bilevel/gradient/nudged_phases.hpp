@@ -59,7 +59,8 @@ class NudgedPhases {
 
   /// The free phase has settled at φ̂_0 with ∂φ L_in = `residual` and ∂φ L_out = `outer_phi`.
   void begin(const V& theta, const V& phi, const V& residual, const V& outer_phi);
-  /// Settles at every point of the stencil: forward ones each from the one before, the others from φ̂_0.
+  /// Settles at every point of the stencil: forward ones each from the one before, the others from φ̂_0; after
+  /// a first sweep all of them from where its secant points, φ̂_0 + t·Δ/β.
   Sweep<V> sweep(const Stencil& stencil, double beta);
 
   /// What one step in a random direction shows of the curvatures: rough scales, for where nothing is known.
@@ -77,7 +78,7 @@ class NudgedPhases {
   const V& phi() const { return phi_; }
   const NudgedPhase& free_phase() const { return free_; }
   double outer_phi_norm() const { return outer_phi_norm_; }
-  std::size_t bytes() const { return 11 * bytes_of(phi_) + 6 * bytes_of(theta_); }
+  std::size_t bytes() const { return 12 * bytes_of(phi_) + 6 * bytes_of(theta_); }
 
  private:
   double probe_step(V& direction);
@@ -88,11 +89,11 @@ class NudgedPhases {
   CountedProblem<V>& problem_;
   InnerSolver<V>& solver_;
   V theta_, phi_, residual_, free_outer_phi_, inner_theta_, nothing_;
-  V difference_, inner_phi_, outer_phi_, theta_difference_, outer_theta_, first_secant_, moved_;
+  V difference_, inner_phi_, outer_phi_, theta_difference_, outer_theta_, first_secant_, secant_, moved_;
   double inner_value_ = unknown, outer_phi_norm_ = unknown;
   NudgedPhase free_;
   Probe probe_{};
-  bool probed_ = false;
+  bool probed_ = false, swept_ = false;
 };
 
 template <Vector V>
@@ -100,7 +101,7 @@ NudgedPhases<V>::NudgedPhases(CountedProblem<V>& problem, InnerSolver<V>& solver
     : problem_(problem), solver_(solver) {
   const V phi = problem.initial_phi(), theta = problem.initial_theta();
   for (V* x : {&phi_, &residual_, &free_outer_phi_, &nothing_, &difference_, &inner_phi_, &outer_phi_,
-               &first_secant_, &moved_})
+               &first_secant_, &secant_, &moved_})
     *x = Space<V>::zeros_like(phi);
   for (V* x : {&theta_, &inner_theta_, &theta_difference_, &outer_theta_}) *x = Space<V>::zeros_like(theta);
 }
@@ -112,7 +113,7 @@ void NudgedPhases<V>::begin(const V& theta, const V& phi, const V& residual, con
   Space<V>::copy(residual, residual_);
   Space<V>::copy(outer_phi, free_outer_phi_);
   outer_phi_norm_ = norm(outer_phi);
-  probed_ = false;
+  probed_ = swept_ = false;
   inner_value_ = problem_.inner(phi_, theta_, {.theta = &inner_theta_});
   free_ = {};
   free_.residual = norm(residual_);
@@ -185,6 +186,10 @@ Sweep<V> NudgedPhases<V>::sweep(const Stencil& stencil, double beta) {
       continue;
     }
     const double t = point * beta;
+    if (swept_) {
+      Space<V>::copy(phi_, start);
+      Space<V>::axpy(t, secant_, start);
+    }
     Solution<V> settled = solver_.solve(theta_, t, start);
     settled.cost.seconds_inner = 0;  // all of this is the second phase
     s.cost += settled.cost;
@@ -254,6 +259,10 @@ Sweep<V> NudgedPhases<V>::sweep(const Stencil& stencil, double beta) {
     s.phases.push_back(record);
     if (embedded || stencil.points()[0] == 0) Space<V>::copy(settled.phi, start);
   }
+  // Displacements that bend more than this point nowhere.
+  constexpr double straight = 0.3;
+  swept_ = s.usable() && s.phases.size() > 1 && !(s.nonlinearity > straight);
+  if (swept_) Space<V>::copy(first_secant_, secant_);
   s.cost.seconds_adjoint = watch.seconds();
   return s;
 }
