@@ -69,14 +69,18 @@ std::vector<Choice> rank_methods(const Situation& s) {
     if (vectors_fit)
       add({.method = "implicit-neumann", .reason = "recurrent backpropagation asks only for a contraction"});
   }
-  if (s.loss)
+  // Three points on one side judge themselves by two of them; central ones need a second strength for that.
+  if (s.loss && !s.curvature)
+    add({.method = "ep-forward-3",
+         .indefinite = true,
+         .stiff = true,
+         .reason = "first derivatives only, and a loss: equilibrium propagation, whose cost does not depend "
+                   "on |θ|"});
+  if (s.loss && s.curvature)
     add({.method = "ep-central",
          .indefinite = true,
          .stiff = true,
-         .reason = s.curvature
-                       ? "equilibrium propagation asks for first derivatives only"
-                       : "first derivatives only, and a loss: equilibrium propagation, whose cost does "
-                         "not depend on |θ|"});
+         .reason = "equilibrium propagation asks for first derivatives only"});
   if (!s.curvature && s.theta <= (s.loss ? few_parameters : many_parameters))
     add({.method = "finite-difference",
          .indefinite = true,

@@ -90,19 +90,19 @@ void RecycledSpace<V>::begin(LinearRun<V>& run) {
   for (Index j = 0; j < k; ++j) {
     V &w = space_[static_cast<std::size_t>(j)], &image = images_[static_cast<std::size_t>(j)];
     run.apply(w, image);
-    const double quotient = Space<V>::dot(w, image), stretch = norm(image);
+    const double quotient = Space<V>::dot(w, image), stretch = norm(image), square = Space<V>::dot(w, w);
     if (!std::isfinite(stretch)) {
       abandon();
       return run.stop_not_finite(fmt::format("the product with recycled vector {}", j));
     }
     if (quotient < -level * stretch) {
-      run.solution().smallest_ritz = quotient;
-      return run.stop(
-          Status::negative_curvature,
-          fmt::format("wᵀAw/wᵀw = {:.6g} for recycled vector {}: A is not positive definite", quotient, j));
+      run.solution().smallest_ritz = quotient / square;
+      return run.stop(Status::negative_curvature,
+                      fmt::format("wᵀAw/wᵀw = {:.6g} for recycled vector {}: A is not positive definite",
+                                  quotient / square, j));
     }
     if (quotient <= level * stretch) return abandon();
-    smallest_quotient_ = std::fmin(smallest_quotient_, quotient);
+    smallest_quotient_ = std::fmin(smallest_quotient_, quotient / square);
     // To wᵀAw = 1, so that dependence shows in the eigenvalues of WᵀAW and scales do not.
     Space<V>::scale(1 / std::sqrt(quotient), w);
     Space<V>::scale(1 / std::sqrt(quotient), image);

@@ -105,10 +105,11 @@ bool Agnostic<V>::settle(const V& control, double beta, const V& start, Rest<V>&
   if (status == Status::not_run || succeeded(status)) status = rest.status;
   if (!succeeded(rest.status))
     e.message += fmt::format("{}at beta = {:.4g}: {}", e.message.empty() ? "" : "; ", beta, rest.message);
-  if (all_finite(rest.phi) && all_finite(rest.extension)) return true;
-  status = e.status = Status::not_finite;
-  e.message +=
-      fmt::format("{}the state of rest at beta = {:.4g} is not finite", e.message.empty() ? "" : "; ", beta);
+  const bool left = rest.status == Status::diverged;
+  if (!left && all_finite(rest.phi) && all_finite(rest.extension)) return true;
+  status = e.status = left ? Status::diverged : Status::not_finite;
+  e.message += fmt::format("{}at beta = {:.4g} the system {}", e.message.empty() ? "" : "; ", beta,
+                           left ? "does not come to rest" : "rests in a state that is not finite");
   e.certificate.reason = e.message;
   return false;
 }
@@ -157,7 +158,13 @@ void Agnostic<V>::certify_it(const V& control, const Rest<V>& free, double asymm
   const double size_of_phi = norm(free.phi);
   const double rounding = 4 * unit_roundoff<V>() * (norm(plus_.extension) + norm(free.extension));
   const bool visible = displacement > 100 * unit_roundoff<V>() * size_of_phi;
-  if (visible && (missed > 0.5 * displacement || asymmetry > 0.5)) {
+  if (!visible) {
+    e.certificate.reason = fmt::format(
+        "the nudge cannot be seen: it moved the state by {:.3g}, {:.3g} of its size; take a larger beta",
+        displacement, size_of_phi > 0 ? displacement / size_of_phi : 0.0);
+    return;
+  }
+  if (missed > 0.5 * displacement || asymmetry > 0.5) {
     e.adjoint_status = Status::singular;
     e.certificate.reason = fmt::format(
         "the nudge crossed into another basin, or settling is too loose for it: it moved the state by "

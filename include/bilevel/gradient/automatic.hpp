@@ -27,7 +27,7 @@ struct AutomaticOptions {
   }
 };
 
-/// Hands out the free state that was found once, so that a second method need not find it again.
+/// Hands out the free state that was found once at a θ, so that a second method need not find it again.
 template <Vector V>
 class RememberedSolver final : public InnerSolver<V> {
  public:
@@ -35,25 +35,46 @@ class RememberedSolver final : public InnerSolver<V> {
 
   std::string_view name() const override { return solver_.name(); }
   Solution<V> solve(const V& theta, double beta, const V& start) override {
-    if (beta != 0) return solver_.solve(theta, beta, start);
+    if (beta != 0 || (free_ && !same(theta))) return solver_.solve(theta, beta, start);
     const bool again = free_.has_value();
-    if (!again) free_ = solver_.solve(theta, 0, start);
+    if (!again) {
+      free_ = solver_.solve(theta, 0, start);
+      theta_ = duplicate(theta);
+      tolerance_ = free_->tolerance;
+    }
     Solution<V> solution = *free_;
     solution.phi = duplicate(free_->phi);
     if (again) solution.cost = {};
     return solution;
   }
   InverseApproximation<V>* inverse_hessian() override { return solver_.inverse_hessian(); }
+  /// Another tolerance, another state.
+  void set_tolerance(double tolerance) override {
+    if (tolerance == tolerance_) return;
+    solver_.set_tolerance(tolerance);
+    tolerance_ = tolerance;
+    free_.reset();
+  }
   void forget() { free_.reset(); }
+  /// What the solver was last asked to reach; NaN where it does not say.
+  double tolerance() const { return tolerance_; }
 
  private:
+  bool same(const V& theta) const {
+    V difference = duplicate(theta);
+    Space<V>::axpy(-1, theta_, difference);
+    return Space<V>::max_abs(difference) == 0;
+  }
+
   InnerSolver<V>& solver_;
   std::optional<Solution<V>> free_;
+  V theta_;
+  double tolerance_ = unknown;
 };
 
 /// Chooses the method: by size, capabilities and memory at first, by what phase 2 reported after that. A
-/// method whose phase 2 fails hands over to the next that copes with the reason; the one that served stays
-/// the first choice of later estimates. The message says what was chosen and why.
+/// method whose phase 2 fails hands over to the next that copes with the reason; one whose gradient was
+/// trusted stays the first choice of the next estimate. The message says what was chosen and why.
 template <Vector V>
 class Automatic final : public Estimator<V> {
  public:
@@ -67,8 +88,7 @@ class Automatic final : public Estimator<V> {
   std::string_view name() const override { return "auto"; }
   Estimate<V> estimate(const V& theta, const Warm<V>& warm) override;
   void set_tolerances(double inner, double adjoint) override {
-    inner_.set_tolerance(inner);
-    inner_tolerance_ = inner;
+    remembered_.set_tolerance(inner);
     options_.adjoint_tolerance = adjoint;
   }
   void set_outer_tolerance(double tolerance) override {
@@ -111,7 +131,6 @@ class Automatic final : public Estimator<V> {
   std::vector<Method> methods_;
   std::size_t preferred_ = 0;
   double smallest_ritz_ = unknown, largest_ritz_ = unknown;  // of all attempts at one state
-  double inner_tolerance_ = 1e-10;  // nominal until somebody sets it: methods compare it with earlier ones
 };
 
 template <Vector V>
@@ -222,6 +241,7 @@ Estimate<V> Automatic<V>::estimate(const V& theta, const Warm<V>& warm) {
   std::optional<Attempt> nearest;
   std::optional<Estimate<V>> other;  // from a method with phases of its own
   std::string story;
+  std::size_t served = 0;
   for (std::size_t i = preferred_; i < choices_.size();) {
     story += fmt::format("{} {}: {}", story.empty() ? "auto chose" : "; then", choices_[i].method,
                          choices_[i].reason);
@@ -238,7 +258,7 @@ Estimate<V> Automatic<V>::estimate(const V& theta, const Warm<V>& warm) {
         nearest = std::move(attempt);
     } else {
       Estimator<V>& estimator = *methods_[i].estimator;
-      estimator.set_tolerances(inner_tolerance_, tolerance);
+      if (!std::isnan(remembered_.tolerance())) estimator.set_tolerances(remembered_.tolerance(), tolerance);
       Estimate<V> found = estimator.estimate(theta, {.phi = e.phi, .pi = {}});
       e.cost += found.cost;
       why = found.adjoint_status;
@@ -250,7 +270,7 @@ Estimate<V> Automatic<V>::estimate(const V& theta, const Warm<V>& warm) {
         other = std::move(found);
     }
     if (accepted) {
-      preferred_ = i;
+      served = i;
       if (methods_[i].adjoint) other.reset();
       if (methods_[i].estimator) nearest.reset();
       break;
@@ -266,6 +286,7 @@ Estimate<V> Automatic<V>::estimate(const V& theta, const Warm<V>& warm) {
     other->message = e.message + "; " + other->message;
     e = std::move(*other);
   }
+  preferred_ = e.certificate.verdict == Verdict::trusted ? served : 0;
   e.message = story + "; " + e.message;
   e.cost += problem_.cost();
   return e;

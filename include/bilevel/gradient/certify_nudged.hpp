@@ -50,12 +50,12 @@ double proven_gain(Problem<V>& problem, const NudgedPhases<V>& phases) {
 }
 
 /// The same from the largest ‖χ‖ and the smallest stiffness seen: along the displacements, a random
-/// direction, and the free phase's own residual, times `safety` for what was not seen. Never more than what
-/// is proven.
+/// direction, and the residuals that the phases left, times `safety` for what was not seen. Never more than
+/// what is proven.
 template <Vector V>
 double estimated_gain(Problem<V>& problem, NudgedPhases<V>& phases, const Sweep<V>& sweep, double safety) {
   double cross = phases.probe().cross;
-  double mu = std::min(phases.probe().random_stiffness, phases.stiffness_along_residual());
+  double mu = std::min(phases.probe().random_stiffness, phases.stiffness_along_residuals());
   for (const NudgedPhase& phase : sweep.phases) {
     cross = std::max(cross, phase.cross);
     mu = std::fmin(mu, phase.stiffness);
@@ -111,8 +111,9 @@ Nonlinearity nudged_nonlinearity(const Sweep<V>& sweep, const Sweep<V>* half) {
     if (!s) continue;
     for (const NudgedPhase& phase : s->phases) {
       if (phase.t != 0) distance = std::min(distance, phase.distance);
-      double stiffness = phase.stiffness;
-      if (std::isnan(stiffness) && s->phases.size() > 1) stiffness = s->phases[1].stiffness;
+      // Of the nudged loss: with a strong nudge the residual of a soft L_in excuses nothing.
+      double stiffness = phase.nudged_stiffness;
+      if (std::isnan(stiffness) && s->phases.size() > 1) stiffness = s->phases[1].nudged_stiffness;
       missed = std::max(missed, (phase.residual + phase.residual_error / 8) / stiffness);
     }
   }
@@ -126,7 +127,9 @@ template <Vector V>
 std::optional<Stop> basin_fault(Problem<V>& problem, const NudgedPhases<V>& phases, const Sweep<V>& sweep,
                                 bool residuals_matter) {
   const NudgedPhase& free = sweep.phases[0];
-  const Constants known = problem.constants(phases.theta(), phases.phi(), everywhere);
+  double reach = 0;
+  for (const NudgedPhase& phase : sweep.phases) reach = std::max(reach, 1.01 * phase.distance);
+  const Constants known = problem.constants(phases.theta(), phases.phi(), reach);
   for (const NudgedPhase& phase : sweep.phases) {
     if (phase.t == 0) continue;
     const double t = std::abs(phase.t), errors = free.residual_error + phase.residual_error;
@@ -143,6 +146,12 @@ std::optional<Stop> basin_fault(Problem<V>& problem, const NudgedPhases<V>& phas
                               phase.t, phase.bend / (phase.distance * phase.distance))};
     // Strong convexity of L_in + t·L_out allows no more than this.
     const double mu = known.mu - t * known.outer_smoothness;
+    if (phase.t < 0 && mu <= 0)
+      return Stop{
+          Status::negative_curvature,
+          fmt::format("at β = {:.4g} the nudge's curvature, up to {:.3g}, reaches that of L_in, {:.3g}: "
+                      "there need be no minimum to settle in",
+                      phase.t, t * known.outer_smoothness, known.mu)};
     if (mu > 0 && mu * phase.distance > 1.01 * (force + residuals + 2 * errors))
       return Stop{Status::converged,
                   fmt::format("the state moved by {:.3g} at β = {:.4g}, more than the {:.3g} that the "

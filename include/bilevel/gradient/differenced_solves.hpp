@@ -14,7 +14,8 @@ namespace bilevel {
 /// values are.
 ///
 /// A value's error is π·r for the residual r that its solve left; π is not known here, but |ΔL_out|/|Δ‖r‖| is
-/// seen whenever a solve lowers its residual. With s the largest such slope and r the largest residual left,
+/// seen whenever a solve lowers its residual, and by pushing the state. With s the largest such slope and r
+/// the largest residual left,
 ///   ε_f = safety·s·r + 4u·scale,   scale = the larger of |L_out| at the free solution and at the start.
 template <Vector V>
 class DifferencedSolves {
@@ -61,6 +62,8 @@ class DifferencedSolves {
   InnerSolver<V>& solver_;
   SettledValue<V> value_;
   V residual_, free_;
+  double free_residual_ = 0;
+  long stood_still_ = 0;  // solves that found the free state good enough for another θ
   double scale_ = 1, rounding_ = 0, tolerance_ = 0;
   double fine_slope_ = 0;    // from solves that started near their end
   double coarse_slope_ = 0;  // from the way of the free solve, where nothing better was seen
@@ -102,6 +105,7 @@ bool DifferencedSolves<V>::begin(const V& theta, const Warm<V>& warm, Estimate<V
   trouble_.clear();
   unstable_.clear();
   fine_slope_ = coarse_slope_ = 0;
+  stood_still_ = 0;
   e.gradient = Space<V>::zeros_like(theta);
   const std::vector<double> nan(static_cast<std::size_t>(Space<V>::size(theta)), unknown);
   Space<V>::from_host(nan.data(), e.gradient);
@@ -120,7 +124,7 @@ bool DifferencedSolves<V>::begin(const V& theta, const Warm<V>& warm, Estimate<V
       std::max(std::abs(after.value), std::isfinite(before.value) ? std::abs(before.value) : 0);
   scale_ = magnitude > 0 ? magnitude : 1;
   rounding_ = 4 * unit_roundoff<V>() * scale_;
-  residual_left_ = after.residual;
+  residual_left_ = free_residual_ = after.residual;
   tolerance_ = std::isfinite(settled.tolerance) ? settled.tolerance : 0;
   e.phi = std::move(settled.phi);
   free_ = e.phi;
@@ -145,16 +149,31 @@ bool DifferencedSolves<V>::begin(const V& theta, const Warm<V>& warm, Estimate<V
   return true;
 }
 
-/// A saddle settles too, and values seen from there are those of another branch: give the state a push of
-/// 10⁻⁴·max(1, ‖φ̂‖) in a random direction and see whether it comes back.
+/// A saddle settles too, and values seen from there are those of another branch: give the state a push in a
+/// random direction, far enough for the solver to take notice, and see whether it comes back.
 template <Vector V>
 void DifferencedSolves<V>::push(const V& theta, const Point& free) {
-  V pushed = Space<V>::zeros_like(free_);
-  Space<V>::random(1, pushed);
-  const double length = 1e-4 * std::max(1.0, norm(free_));
-  Space<V>::scale(length / norm(pushed), pushed);
-  Space<V>::axpy(1, free_, pushed);
-  const Point before = look(pushed, theta);
+  V direction = Space<V>::zeros_like(free_), pushed = Space<V>::zeros_like(free_);
+  Space<V>::random(1, direction);
+  Space<V>::scale(1 / norm(direction), direction);
+  const double noticed = 10 * std::max(free.residual, tolerance_),
+               farthest = 0.1 * std::max(1.0, norm(free_));
+  double length = 1e-4 * std::max(1.0, norm(free_));
+  Point before{};
+  for (;; length = std::min(10 * length, farthest)) {
+    Space<V>::copy(free_, pushed);
+    Space<V>::axpy(length, direction, pushed);
+    before = look(pushed, theta);
+    if (!(before.residual <= noticed)) break;
+    if (length >= farthest) {
+      unstable_ = fmt::format(
+          "its residual of {:.3g} (asked for {:.3g}) hides what a push does; settle more "
+          "accurately",
+          free.residual, tolerance_);
+      return;
+    }
+  }
+  observe(before, free, rounding_, fine_slope_);
   Settled<V> back = settle(pushed, theta);
   const Point after{back.value, back.residual_norm};
   observe(before, after, rounding_, fine_slope_);
@@ -184,6 +203,9 @@ double DifferencedSolves<V>::value(const V& theta) {
   if (settled.status == Status::not_finite) worst_ = settled.status;
   const Point after{settled.value, settled.residual_norm};
   observe(before, after, rounding_, fine_slope_);
+  Space<V>::copy(settled.phi, residual_);
+  Space<V>::axpy(-1, free_, residual_);
+  if (Space<V>::max_abs(residual_) == 0 && before.residual > 2 * free_residual_) ++stood_still_;
   residual_left_ = std::max(residual_left_, after.residual);
   return settled.value;
 }
@@ -207,6 +229,15 @@ void DifferencedSolves<V>::conclude(std::string_view message, double outer_toler
     e.certificate.kind = Kind::none;
     e.certificate.bound = everywhere;
     e.certificate.reason = "the free solution is not a stable one: " + unstable_;
+  }
+  if (stood_still_ > 0) {
+    e.certificate.kind = Kind::none;
+    e.certificate.bound = everywhere;
+    e.certificate.reason = fmt::format(
+        "{} of {} solves found the free state good enough at another θ, so their values say nothing: the "
+        "inner "
+        "tolerance is too loose for these steps",
+        stood_still_, solves_);
   }
   e.certificate.inner_residual = residual_left_;
   e.certificate.judge(norm(e.gradient), outer_tolerance, succeeded(e.status));

@@ -143,7 +143,7 @@ Estimate<V> EquilibriumPropagation<V>::estimate(const V& theta, const Warm<V>& w
   const double sign = options_.nudge == Nudge::random_sign && signs_() % 2 == 1 ? -1 : 1;
   if (first_.run(theta, warm, e)) {
     if (e.status == Status::not_run) e.status = e.inner_status = Status::converged;  // judged by measurement
-    phases_.begin(theta, e.phi, first_.residual(), first_.outer_phi());
+    phases_.begin(theta, e.phi, first_.residual(), first_.outer_phi(), first_.outer_theta());
     const double beta = options_.beta != 0 ? options_.beta : choose(e);
     used_beta_ = sign * beta;
     if (!refuses(beta, e)) {
@@ -159,7 +159,13 @@ Estimate<V> EquilibriumPropagation<V>::estimate(const V& theta, const Warm<V>& w
         Space<V>::copy(s.gradient, e.gradient);
         Space<V>::copy(s.pi, e.pi);
         e.corrected_value = e.outer_value - Space<V>::dot(e.pi, first_.residual());
-        certify(s, e);
+        if (all_finite(e.gradient)) {
+          certify(s, e);
+        } else {
+          e.status = Status::not_finite;
+          e.certificate.reason = fmt::format("the differences over β = {:.4g} are not finite", used_beta_);
+          since_trusted_ = options_.patience;
+        }
       } else {
         e.status = s.status;
         e.certificate.reason = fmt::format("a nudged phase has no state to settle in{}", s.message);
@@ -317,9 +323,12 @@ void EquilibriumPropagation<V>::estimate_bound(const Sweep<V>& s, double good_en
         s.beta, 100 * bend));
   // A difference of gradients may vanish by chance, above all where θ has one element; the states bend all
   // the same. Where their errors hide whether they do, all of π·χ may be bias.
+  double outer_change = 0;  // of ∂θ L_out, all of it bias
+  for (const NudgedPhase& phase : s.phases)
+    if (phase.t != 0) outer_change = std::max(outer_change, phase.outer_theta_change);
   const double floor = bend > 0
                            ? 0.5 * norm(e.gradient) * std::pow(bend, embedded() ? options_.points - 2 : 1)
-                           : std::min(seen, 1.0) * gain * phases_.outer_phi_norm();
+                           : std::min(seen, 1.0) * gain * phases_.outer_phi_norm() + outer_change;
   // The stencil of one point less errs by about the difference of the two, this one by that times the ratio
   // of successive terms in β. Two points err by so much more than three that this must be counted: the ratio
   // is about twice the nonlinearity.

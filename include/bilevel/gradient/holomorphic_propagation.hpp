@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 
+#include <bilevel/gradient/beside.hpp>
 #include <bilevel/gradient/circle.hpp>
 #include <bilevel/gradient/first_phase.hpp>
 #include <bilevel/gradient/spectrum.hpp>
@@ -176,15 +177,7 @@ void HolomorphicPropagation<V>::certify_it(const V& theta, const CircleFindings&
   ImplicitOptions options{options_.certificate, options_.outer_tolerance};
   if (options_.adjoint_check && problem_.capabilities().curvature && options_.certificate.enabled) {
     problem_.linearise(e.phi, theta, 0, curvature_);
-    V residual = Space<V>::zeros_like(e.phi), difference = Space<V>::zeros_like(theta);
-    curvature_->times(e.pi, residual);
-    Space<V>::axpy(-1, first_.outer_phi(), residual);
-    curvature_->cross_times(e.pi, difference);
-    Space<V>::axpy(-1, first_.outer_theta(), difference);
-    Space<V>::axpy(1, e.gradient, difference);
-    first_.conclude(theta, curvature_.get(), {.residual_norm = norm(residual)}, options, e);
-    const double operations = static_cast<double>(Space<V>::size(theta)) + 8;
-    e.certificate.bound += norm(difference) * (1 + gamma(operations, unit_roundoff<V>()));
+    conclude_beside(first_, *curvature_, theta, options, e);
   } else {
     options.certificate.enabled = false;
     first_.conclude(theta, nullptr, {.residual_norm = unknown}, options, e);

@@ -144,7 +144,10 @@ std::unique_ptr<Estimator<V>> make_estimator(std::string_view name, Problem<V>& 
     UnrolledOptions options{.run = {.max_steps = o.max_steps},
                             .certificate = o.certificate,
                             .outer_tolerance = o.outer_tolerance};
-    if (name == "unrolled-truncated") options.truncate = o.truncate;
+    if (name == "unrolled-truncated") {
+      Violations("estimator").at_least("truncate", o.truncate, 1).throw_if_any();
+      options.truncate = o.truncate;
+    }
     if (name == "unrolled-checkpointed")
       options.memory_budget =
           o.memory_budget > 0 ? o.memory_budget

@@ -28,8 +28,10 @@ struct NudgedPhase {
   double energy_error = 0;      ///< rounding level of the same
   double work = 0;              ///< the same by the trapezoidal rule from ∂φ L_in at both ends
   double bend = 0;  ///< Δ·(∂φ L_in(φ̂_t) − ∂φ L_in(φ̂_0)): positive for a positive definite Hessian
-  double stiffness = unknown;  ///< ‖∂φ L_in(φ̂_t) − ∂φ L_in(φ̂_0)‖/‖Δ‖
-  double cross = 0;            ///< ‖∂θ L_in(φ̂_t) − ∂θ L_in(φ̂_0)‖/‖Δ‖
+  double stiffness = unknown;         ///< ‖∂φ L_in(φ̂_t) − ∂φ L_in(φ̂_0)‖/‖Δ‖
+  double nudged_stiffness = unknown;  ///< the same of L_in + t·L_out
+  double cross = 0;                   ///< ‖∂θ L_in(φ̂_t) − ∂θ L_in(φ̂_0)‖/‖Δ‖
+  double outer_theta_change = 0;      ///< ‖∂θ L_out(φ̂_t) − ∂θ L_out(φ̂_0)‖
 };
 
 /// All phases of a stencil at one β, and what they give.
@@ -58,9 +60,8 @@ class NudgedPhases {
   NudgedPhases(CountedProblem<V>& problem, InnerSolver<V>& solver);
 
   /// The free phase has settled at φ̂_0 with ∂φ L_in = `residual` and ∂φ L_out = `outer_phi`.
-  void begin(const V& theta, const V& phi, const V& residual, const V& outer_phi);
-  /// Settles at every point of the stencil: forward ones each from the one before, the others from φ̂_0; after
-  /// a first sweep all of them from where its secant points, φ̂_0 + t·Δ/β.
+  void begin(const V& theta, const V& phi, const V& residual, const V& outer_phi, const V& outer_theta);
+  /// Settles at every point of the stencil: forward ones each from the one before, the others from φ̂_0.
   Sweep<V> sweep(const Stencil& stencil, double beta);
 
   /// What one step in a random direction shows of the curvatures: rough scales, for where nothing is known.
@@ -71,14 +72,15 @@ class NudgedPhases {
     double cross;             ///< ≈ ‖χ‖
   };
   const Probe& probe();
-  /// ‖H r‖/‖r‖ along the residual of the free phase: where its error lies. Infinite if that is zero.
-  double stiffness_along_residual();
+  /// The least of ‖H r‖/‖r‖ along the residual of the free phase and along the largest of the last sweep:
+  /// where their errors lie. Infinite if both are zero.
+  double stiffness_along_residuals();
 
   const V& theta() const { return theta_; }
   const V& phi() const { return phi_; }
   const NudgedPhase& free_phase() const { return free_; }
   double outer_phi_norm() const { return outer_phi_norm_; }
-  std::size_t bytes() const { return 12 * bytes_of(phi_) + 6 * bytes_of(theta_); }
+  std::size_t bytes() const { return 12 * bytes_of(phi_) + 7 * bytes_of(theta_); }
 
  private:
   double probe_step(V& direction);
@@ -89,11 +91,12 @@ class NudgedPhases {
   CountedProblem<V>& problem_;
   InnerSolver<V>& solver_;
   V theta_, phi_, residual_, free_outer_phi_, inner_theta_, nothing_;
-  V difference_, inner_phi_, outer_phi_, theta_difference_, outer_theta_, first_secant_, secant_, moved_;
+  V difference_, inner_phi_, outer_phi_, theta_difference_, outer_theta_, first_secant_, moved_,
+      worst_residual_, free_outer_theta_;
   double inner_value_ = unknown, outer_phi_norm_ = unknown;
   NudgedPhase free_;
   Probe probe_{};
-  bool probed_ = false, swept_ = false;
+  bool probed_ = false;
 };
 
 template <Vector V>
@@ -101,19 +104,22 @@ NudgedPhases<V>::NudgedPhases(CountedProblem<V>& problem, InnerSolver<V>& solver
     : problem_(problem), solver_(solver) {
   const V phi = problem.initial_phi(), theta = problem.initial_theta();
   for (V* x : {&phi_, &residual_, &free_outer_phi_, &nothing_, &difference_, &inner_phi_, &outer_phi_,
-               &first_secant_, &secant_, &moved_})
+               &first_secant_, &moved_, &worst_residual_})
     *x = Space<V>::zeros_like(phi);
-  for (V* x : {&theta_, &inner_theta_, &theta_difference_, &outer_theta_}) *x = Space<V>::zeros_like(theta);
+  for (V* x : {&theta_, &inner_theta_, &theta_difference_, &outer_theta_, &free_outer_theta_})
+    *x = Space<V>::zeros_like(theta);
 }
 
 template <Vector V>
-void NudgedPhases<V>::begin(const V& theta, const V& phi, const V& residual, const V& outer_phi) {
+void NudgedPhases<V>::begin(const V& theta, const V& phi, const V& residual, const V& outer_phi,
+                            const V& outer_theta) {
   Space<V>::copy(theta, theta_);
   Space<V>::copy(phi, phi_);
   Space<V>::copy(residual, residual_);
   Space<V>::copy(outer_phi, free_outer_phi_);
+  Space<V>::copy(outer_theta, free_outer_theta_);
   outer_phi_norm_ = norm(outer_phi);
-  probed_ = swept_ = false;
+  probed_ = false;
   inner_value_ = problem_.inner(phi_, theta_, {.theta = &inner_theta_});
   free_ = {};
   free_.residual = norm(residual_);
@@ -178,6 +184,8 @@ Sweep<V> NudgedPhases<V>::sweep(const Stencil& stencil, double beta) {
   const Stencil lower = embedded ? Stencil::forward(static_cast<int>(count) - 1) : stencil;
   const double u = unit_roundoff<V>(), n = static_cast<double>(Space<V>::size(phi_));
   V start = duplicate(phi_);
+  double worst = 0;
+  Space<V>::scale(0, worst_residual_);
   for (std::size_t i = 0; i < count; ++i) {
     const int point = stencil.points()[i];
     const double alpha = stencil.coefficient(i);
@@ -186,10 +194,6 @@ Sweep<V> NudgedPhases<V>::sweep(const Stencil& stencil, double beta) {
       continue;
     }
     const double t = point * beta;
-    if (swept_) {
-      Space<V>::copy(phi_, start);
-      Space<V>::axpy(t, secant_, start);
-    }
     Solution<V> settled = solver_.solve(theta_, t, start);
     settled.cost.seconds_inner = 0;  // all of this is the second phase
     s.cost += settled.cost;
@@ -230,6 +234,14 @@ Sweep<V> NudgedPhases<V>::sweep(const Stencil& stencil, double beta) {
 
     Space<V>::axpy(t, outer_phi_, inner_phi_);
     record.residual = norm(inner_phi_);
+    Space<V>::copy(inner_phi_, moved_);
+    Space<V>::axpy(-1, residual_, moved_);
+    Space<V>::axpy(-t, free_outer_phi_, moved_);
+    if (record.distance > 0) record.nudged_stiffness = norm(moved_) / record.distance;
+    if (const double weighed = std::abs(alpha) * record.residual; weighed > worst) {
+      worst = weighed;
+      Space<V>::copy(inner_phi_, worst_residual_);
+    }
     if (!std::isfinite(value + record.residual + theta_norm + outer_theta_norm)) {
       blame(Status::not_finite, "a loss or one of its derivatives is not finite at the settled state");
       break;
@@ -241,6 +253,8 @@ Sweep<V> NudgedPhases<V>::sweep(const Stencil& stencil, double beta) {
     const double change = norm(theta_difference_);
     if (record.distance > 0) record.cross = change / record.distance;
     Space<V>::axpy(t, outer_theta_, theta_difference_);
+    Space<V>::axpy(-1, free_outer_theta_, outer_theta_);
+    record.outer_theta_change = norm(outer_theta_);
     Space<V>::axpy(alpha / beta, theta_difference_, s.gradient);
     if (embedded && i + 1 < count) Space<V>::axpy(lower.coefficient(i) / beta, theta_difference_, s.lower);
     Space<V>::axpy(-alpha / beta, difference_, s.pi);
@@ -259,10 +273,6 @@ Sweep<V> NudgedPhases<V>::sweep(const Stencil& stencil, double beta) {
     s.phases.push_back(record);
     if (embedded || stencil.points()[0] == 0) Space<V>::copy(settled.phi, start);
   }
-  // Displacements that bend more than this point nowhere.
-  constexpr double straight = 0.3;
-  swept_ = s.usable() && s.phases.size() > 1 && !(s.nonlinearity > straight);
-  if (swept_) Space<V>::copy(first_secant_, secant_);
   s.cost.seconds_adjoint = watch.seconds();
   return s;
 }
@@ -296,13 +306,17 @@ const typename NudgedPhases<V>::Probe& NudgedPhases<V>::probe() {
 }
 
 template <Vector V>
-double NudgedPhases<V>::stiffness_along_residual() {
-  if (!(free_.residual > 0)) return everywhere;
-  V direction = duplicate(residual_), inner_phi = Space<V>::zeros_like(phi_);
-  const double step = probe_step(direction);
-  problem_.inner(moved_, theta_, {.phi = &inner_phi});
-  Space<V>::axpy(-1, residual_, inner_phi);
-  return norm(inner_phi) / step;
+double NudgedPhases<V>::stiffness_along_residuals() {
+  V inner_phi = Space<V>::zeros_like(phi_);
+  double least = everywhere;
+  for (V* residual : {&residual_, &worst_residual_}) {
+    if (!(norm(*residual) > 0)) continue;
+    const double step = probe_step(*residual);
+    problem_.inner(moved_, theta_, {.phi = &inner_phi});
+    Space<V>::axpy(-1, residual_, inner_phi);
+    least = std::min(least, norm(inner_phi) / step);
+  }
+  return least;
 }
 
 extern template class NudgedPhases<Eigen::VectorXd>;

@@ -82,21 +82,22 @@ template <Vector V>
 using CountedEquilibrium = Counted<V, Equilibrium<V>>;
 
 /// Counts complex calls into a ledger: a complex derivative is one inner and one outer gradient. Both the
-/// wrapped object and the ledger must outlive this one.
+/// wrapped object and the ledger must outlive this one. Complex numbers are two real ones.
 class CountedHolomorphic final : public Holomorphic {
  public:
   CountedHolomorphic(Holomorphic& wrapped, Cost& ledger) : wrapped_(wrapped), cost_(ledger) {}
 
   void complex_derivatives(const Eigen::VectorXcd& phi, const Eigen::VectorXd& theta,
                            std::complex<double> beta, ComplexWanted wanted) override {
-    ++cost_.inner_gradients;
-    ++cost_.outer_gradients;
+    cost_.inner_gradients += 2;
+    cost_.outer_gradients += 2;
     wrapped_.complex_derivatives(phi, theta, beta, wanted);
   }
   bool complex_hessian(const Eigen::VectorXcd& phi, const Eigen::VectorXd& theta, std::complex<double> beta,
                        Eigen::MatrixXcd& out) override {
     const bool formed = wrapped_.complex_hessian(phi, theta, beta, out);
     cost_.dense_hessians += formed;
+    cost_.dense_columns += formed ? 2 * out.cols() : 0;
     return formed;
   }
   double margin(const Eigen::VectorXcd& phi, const Eigen::VectorXd& theta) override {
