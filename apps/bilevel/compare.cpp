@@ -2,6 +2,7 @@
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <sstream>
 
 #include "commands.hpp"
 #include "method_arguments.hpp"
@@ -80,9 +81,34 @@ std::string short_count(double count) {
   return count < 1e6 ? fmt::format("{:.0f}", count) : fmt::format("{:.0e}", count);
 }
 
+/// Every line of the output has at most this many columns.
+constexpr std::size_t page = 100;
+
+std::size_t columns(std::string_view text) {
+  // Bytes that continue a character of UTF-8 are 10xxxxxx.
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+/// `head` and the words of `text` on as many lines as they need, the later ones indented by `hang`.
+void print_wrapped(std::string head, const std::string& text, std::size_t hang) {
+  std::istringstream words(text);
+  std::string line = std::move(head);
+  for (std::string word; words >> word;) {
+    const bool begins = line.find_first_not_of(' ') == std::string::npos;
+    if (!begins && columns(line) + 1 + columns(word) > page) {
+      fmt::print("{}\n", line);
+      line = std::string(hang, ' ') + word;
+    } else {
+      line += (begins ? "" : " ") + word;
+    }
+  }
+  fmt::print("{}\n", line);
+}
+
 void print_table(const std::vector<Row>& rows, double truth_norm) {
   fmt::print("{}\n",
-             coloured(Colour::bold, fmt::format("{:<26}{:>8}{:>8}{:>9}  {:<10}{:<9}{:>8}{:>7}{:>6}{:>7}",
+             coloured(Colour::bold, fmt::format("{:<26}{:>8}{:>8}{:>9} {:<10}{:<9}{:>8}{:>7}{:>6}{:>8}",
                                                 "method", "rel.err", "cosine", "bound", "kind", "verdict",
                                                 "grad.eq", "prod.", "bytes", "seconds")));
   const double unit = truth_norm > 0 ? truth_norm : 1;
@@ -90,7 +116,7 @@ void print_table(const std::vector<Row>& rows, double truth_norm) {
     if (!row.reason.empty()) continue;
     const auto& e = row.estimate;
     const auto& c = e.certificate;
-    fmt::print("{:<26}{:>8}{:>8}{:>9}  {:<10}{}{:>8}{:>7}{:>6}{:>7.0e}\n", row.method,
+    fmt::print("{:<26}{:>8}{:>8}{:>9} {:<10}{}{:>8}{:>7}{:>6}{:>8.0e}\n", row.method,
                std::isnan(row.relative_error) ? "-" : fmt::format("{:.1e}", row.relative_error),
                std::isnan(row.cosine) ? "-" : fmt::format("{:.4f}", row.cosine),
                std::isfinite(c.bound) ? fmt::format("{:.1e}", c.bound / unit) : "-", name(c.kind),
@@ -100,32 +126,49 @@ void print_table(const std::vector<Row>& rows, double truth_norm) {
                short_bytes(e.cost.bytes), e.cost.seconds());
   }
   for (const Row& row : rows)
-    if (!row.reason.empty()) fmt::print("{:<26} not applicable: {}\n", row.method, row.reason);
+    if (!row.reason.empty()) print_wrapped(fmt::format("{:<26} not applicable:", row.method), row.reason, 27);
   fmt::print(
-      "\nrel.err and bound are relative to the norm of the true gradient; prod. are Hessian and cross "
-      "products\n");
+      "\nrel.err and bound: relative to the norm of the true gradient; prod.: Hessian and cross products\n");
+  for (const Row& row : rows) {
+    const auto& e = row.estimate;
+    if (!row.reason.empty() || (e.gradient.allFinite() && e.certificate.kind != bilevel::Kind::none))
+      continue;
+    const std::string& reason = e.certificate.reason.empty() ? e.message : e.certificate.reason;
+    print_wrapped(row.method + ":", reason, 4);
+  }
 }
 
 /// Accuracy against cost: a line for each method, a column for each tolerance, a few of them side by side.
 void print_sweep(const std::vector<double>& tolerances, const std::vector<std::vector<Row>>& sweep) {
   constexpr std::size_t side_by_side = 4;
+  const auto tried = [&](std::size_t method) {
+    return std::any_of(sweep.begin(), sweep.end(),
+                       [&](const std::vector<Row>& rows) { return rows[method].reason.empty(); });
+  };
   for (std::size_t from = 0; from < tolerances.size(); from += side_by_side) {
     const std::size_t to = std::min(from + side_by_side, tolerances.size());
     std::string head = fmt::format("{:<26}", "rel.err (grad.eq) at");
-    for (std::size_t t = from; t < to; ++t) head += fmt::format("{:>17.0e}", tolerances[t]);
+    for (std::size_t t = from; t < to; ++t) head += fmt::format("{:>18.0e}", tolerances[t]);
     fmt::print("\n{}\n", coloured(Colour::bold, head));
     for (std::size_t i = 0; i < sweep.front().size(); ++i) {
-      if (!sweep.front()[i].reason.empty()) continue;
+      if (!tried(i)) continue;
       std::string line = fmt::format("{:<26}", sweep.front()[i].method);
       for (std::size_t t = from; t < to; ++t) {
         const Row& row = sweep[t][i];
-        line += fmt::format("{:>9} {:>7}",
+        if (!row.reason.empty()) {
+          line += fmt::format("{:>18}", "-");
+          continue;
+        }
+        const Verdict verdict = row.estimate.certificate.verdict;
+        line += fmt::format("{:>9}{} {:>7}",
                             std::isnan(row.relative_error) ? "-" : fmt::format("{:.1e}", row.relative_error),
+                            coloured(colour_of(verdict), name(verdict).substr(0, 1)),
                             fmt::format("({})", short_count(row.estimate.cost.gradient_equivalents())));
       }
       fmt::print("{}\n", line);
     }
   }
+  fmt::print("\nt trusted, d doubtful, u untrusted\n");
 }
 
 /// Everything that does not change between the estimates of one command.
@@ -201,6 +244,17 @@ class Comparison {
   std::string inner_name_;
 };
 
+/// Without the spaces around them, each once.
+std::vector<std::string> tidied(const std::vector<std::string>& methods) {
+  std::vector<std::string> tidy;
+  for (const std::string& given : methods) {
+    const std::size_t from = given.find_first_not_of(" \t"), to = given.find_last_not_of(" \t");
+    const std::string method = from == std::string::npos ? "" : given.substr(from, to - from + 1);
+    if (std::find(tidy.begin(), tidy.end(), method) == tidy.end()) tidy.push_back(method);
+  }
+  return tidy;
+}
+
 void require_known(const std::vector<std::string>& methods, const std::vector<std::string>& known) {
   for (const std::string& method : methods)
     if (std::find(known.begin(), known.end(), method) == known.end())
@@ -211,10 +265,13 @@ void require_known(const std::vector<std::string>& methods, const std::vector<st
 int run(const CompareArguments& a) {
   if (a.problem.listed()) return ok;
   const std::vector<std::string> known = bilevel::estimator_names();
-  const std::vector<std::string>& methods = a.methods.empty() ? known : a.methods;
+  const std::vector<std::string> methods = a.methods.empty() ? known : tidied(a.methods);
   require_known(methods, known);
+  if (a.method.beta != 0 && std::none_of(methods.begin(), methods.end(), nudges))
+    throw bilevel::InvalidInput("--beta is for the ep-… methods, and --methods names none of them");
   std::vector<double> tolerances = a.tolerances;
   std::sort(tolerances.rbegin(), tolerances.rend());
+  tolerances.erase(std::unique(tolerances.begin(), tolerances.end()), tolerances.end());
 
   Comparison comparison(a);
   const std::optional<Truth> truth = comparison.truth();
@@ -242,12 +299,16 @@ int run(const CompareArguments& a) {
   });
 
   const double norm = truth->gradient.norm();
-  fmt::print("{}: {} inner variables, {} outer parameters; truth: {} (norm {:.6g})\n\n", a.problem.problem,
-             comparison.problem().initial_phi().size(), comparison.theta().size(), truth->source, norm);
+  print_wrapped(
+      a.problem.problem + ":",
+      fmt::format("{} inner variables, {} outer parameters; truth: {} (norm {:.6g})",
+                  comparison.problem().initial_phi().size(), comparison.theta().size(), truth->source, norm),
+      4);
+  fmt::print("\n");
   print_table(rows, norm);
   for (const Row& row : rows)
     if (row.method == "auto" && row.reason.empty())
-      fmt::print("{}\n", row.estimate.message.substr(0, row.estimate.message.find(';')));
+      print_wrapped("", what_auto_chose(row.estimate.message), 4);
   if (tolerances.size() > 1) print_sweep(tolerances, sweep);
 
   Json j;

@@ -1,16 +1,33 @@
 #include "method_arguments.hpp"
 
+#include <cctype>
 #include <cmath>
+#include <cstdlib>
 
 #include "problem_arguments.hpp"
 
 namespace app {
+namespace {
+
+/// 4K, 1.5M and 2G in bytes; anything else as it is, for the check of the number to judge.
+std::string in_bytes(std::string text) {
+  constexpr std::string_view units = "KMG";
+  if (text.size() < 2) return text;
+  const std::size_t power =
+      units.find(static_cast<char>(std::toupper(static_cast<unsigned char>(text.back()))));
+  if (power == std::string_view::npos) return text;
+  const std::string digits = text.substr(0, text.size() - 1);
+  if (!positive(digits).empty()) return text;
+  return fmt::format("{:.17g}",
+                     std::strtod(digits.c_str(), nullptr) * std::pow(1024.0, static_cast<double>(power + 1)));
+}
+
+}  // namespace
 
 void MethodArguments::add_to(CLI::App& command) {
   command
-      .add_option(
-          "--beta", beta,
-          "Nudging strength of equilibrium propagation (default: chosen so that bias and noise balance)")
+      .add_option("--beta", beta,
+                  "Nudging strength of the ep-… methods (default: chosen so that bias and noise balance)")
       ->type_name("X")
       ->check([](const std::string& text) {
         char* end = nullptr;
@@ -23,10 +40,20 @@ void MethodArguments::add_to(CLI::App& command) {
   command
       .add_option(
           "--memory", memory,
-          "Bytes that a method may hold: auto stays below, checkpointed unrolling stores as much as fits, "
-          "forward mode refuses above")
+          "Bytes, with K, M or G after the number if you like. auto chooses among the matrix methods that "
+          "fit, unrolled-checkpointed stores what fits, forward-mode refuses to hold more; the other "
+          "methods do not look at it")
       ->type_name("BYTES")
-      ->check(positive);
+      ->transform(CLI::Validator(
+          [](std::string& text) {
+            text = in_bytes(text);
+            return std::string();
+          },
+          ""))
+      ->check([](const std::string& text) {
+        const std::string wrong = positive(text);
+        return wrong.empty() ? wrong : wrong + " of bytes: 200000, 200K, 64M or 2G";
+      });
 }
 
 bilevel::EstimatorOptions MethodArguments::options(const std::string& inner, std::uint64_t seed) const {
@@ -37,6 +64,21 @@ bilevel::EstimatorOptions MethodArguments::options(const std::string& inner, std
     options.memory_limit = options.memory_budget = static_cast<std::size_t>(std::min(memory, 1e18));
   if (bilevel::differentiable_step(inner)) options.step = inner;
   return options;
+}
+
+bool nudges(std::string_view method) {
+  return method.starts_with("ep-");
+}
+
+bool differentiates_steps(std::string_view method) {
+  return method.starts_with("unrolled") || method == "forward-mode";
+}
+
+std::string what_auto_chose(std::string_view message) {
+  std::size_t end = message.find(';');
+  while (end != std::string_view::npos && message.substr(end).starts_with("; then "))
+    end = message.find(';', end + 1);
+  return std::string(message.substr(0, end));
 }
 
 }  // namespace app

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
 
@@ -17,5 +18,14 @@ struct MethodArguments {
   /// What make_estimator wants. The steps of `inner` are those that unrolling differentiates, where it can.
   bilevel::EstimatorOptions options(const std::string& inner, std::uint64_t seed) const;
 };
+
+/// Whether the method has a nudging strength β.
+bool nudges(std::string_view method);
+
+/// Whether the method differentiates inner steps of its own instead of using what an inner solver returns.
+bool differentiates_steps(std::string_view method);
+
+/// The part of auto's message that says what it chose and why, and what it chose after that did not work.
+std::string what_auto_chose(std::string_view message);
 
 }  // namespace app

@@ -36,6 +36,11 @@ struct SolveArguments {
   bool resume = false, no_warm_start = false;
 };
 
+bool is_inner_solver(const std::string& name) {
+  const auto& names = bilevel::inner_solver_names();
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 /// LO:HI for every θ, or the problem's own bounds where nothing is said.
 bilevel::Box parse_bounds(const std::string& text, const bilevel::problems::ReferenceProblem& problem,
                           bilevel::Index size) {
@@ -80,16 +85,40 @@ Json history(const bilevel::Summary& summary) {
   return list;
 }
 
+/// The estimator itself, and what it said last: a summary does not keep the messages of single estimates.
+class Overheard final : public bilevel::Estimator<Vec> {
+ public:
+  explicit Overheard(std::unique_ptr<bilevel::Estimator<Vec>> estimator) : estimator_(std::move(estimator)) {}
+
+  const std::string& last_message() const { return last_message_; }
+  std::string_view name() const override { return estimator_->name(); }
+  bilevel::Estimate<Vec> estimate(const Vec& theta, const bilevel::Warm<Vec>& warm) override {
+    bilevel::Estimate<Vec> e = estimator_->estimate(theta, warm);
+    last_message_ = e.message;
+    return e;
+  }
+  void set_tolerances(double inner, double adjoint) override { estimator_->set_tolerances(inner, adjoint); }
+  void set_outer_tolerance(double tolerance) override { estimator_->set_outer_tolerance(tolerance); }
+  Vec initial_phi() const override { return estimator_->initial_phi(); }
+  Vec initial_theta() const override { return estimator_->initial_theta(); }
+
+ private:
+  std::unique_ptr<bilevel::Estimator<Vec>> estimator_;
+  std::string last_message_;
+};
+
 bool trustworthy(const bilevel::Summary& s) {
   return succeeded(s.status) && s.certificate.verdict == Verdict::trusted;
 }
 
-void print(const bilevel::Summary& s, const bilevel::Box& box, const std::optional<Vec>& best) {
+void print(const bilevel::Summary& s, const std::string& choice, const bilevel::Box& box,
+           const std::optional<Vec>& best) {
   fmt::print("{}: {}\n", coloured(trustworthy(s) ? Colour::green : Colour::red, name(s.status)), s.message);
   fmt::print("outer loss        {:.10g}\n", s.outer_value);
   if (!bilevel::is_search(s.optimizer)) fmt::print("gradient norm     {:.3g} (projected)\n", s.gradient_norm);
   fmt::print("certificate       {} {}, bound {:.3g}: {}\n", name(s.certificate.kind),
              name(s.certificate.verdict), s.certificate.bound, s.certificate.reason);
+  if (!choice.empty()) fmt::print("method            {}\n", choice);
   if (s.theta.size() <= 8) {
     fmt::print("theta             {:.8g}\n", fmt::join(s.theta, ", "));
   } else {
@@ -153,6 +182,16 @@ int run(const SolveArguments& a) {
       "no use for them");
   refuse_unless(a.method.empty() || a.adjoint.empty(),
                 "--adjoint NAME is short for --method implicit-NAME: give one of the two");
+  refuse_unless(
+      a.how.beta == 0 || (!searching && nudges(method)),
+      fmt::format("--beta is for the ep-… methods; {} does not take it", searching ? a.optimizer : method));
+  const std::string& step = a.problem.inner;
+  refuse_unless(searching || !differentiates_steps(method) || step.empty() || !is_inner_solver(step) ||
+                    bilevel::differentiable_step(step),
+                fmt::format("{} differentiates the inner steps, and those of {} cannot be differentiated: "
+                            "take --inner gradient-descent, heavy-ball, nesterov or adam, or leave --inner "
+                            "out for nesterov",
+                            method, step));
   refuse_unless(a.checkpoint.empty() || a.problem.json.empty() ||
                     same_spelling(a.checkpoint) != same_spelling(a.problem.json),
                 "--json and --checkpoint name the same file");
@@ -173,11 +212,14 @@ int run(const SolveArguments& a) {
 
   const std::string inner_name = a.problem.inner_name(size);
   const auto inner = bilevel::make_inner_solver<Vec>(inner_name, *problem);
+  const bilevel::EstimatorOptions told = a.how.options(inner_name, a.problem.settings.seed);
+  std::string choice;  // of auto, at the last evaluation
   const auto by_gradients = [&] {
-    const auto estimator = bilevel::make_estimator<Vec>(method, *problem, *inner,
-                                                        a.how.options(inner_name, a.problem.settings.seed));
+    Overheard estimator(bilevel::make_estimator<Vec>(method, *problem, *inner, told));
     const auto optimizer = bilevel::make_optimizer(a.optimizer, a.step);
-    return bilevel::solve<Vec>(*estimator, *optimizer, start, options);
+    bilevel::Summary summary = bilevel::solve<Vec>(estimator, *optimizer, start, options);
+    if (method == "auto") choice = what_auto_chose(estimator.last_message());
+    return summary;
   };
   const auto by_values = [&] {
     if (a.inner_tolerance > 0) inner->set_tolerance(a.inner_tolerance);
@@ -193,7 +235,7 @@ int run(const SolveArguments& a) {
   const bilevel::Summary s = searching ? by_values() : by_gradients();
   progress.show("");
 
-  print(s, options.box, problem->best_theta());
+  print(s, choice, options.box, problem->best_theta());
   Json j;
   j["command"] = "solve";
   j["version"] = bilevel::version;
@@ -210,10 +252,11 @@ int run(const SolveArguments& a) {
   j["cost"] = describe(s.cost);
   j["seconds"] = s.seconds;
   const bool implicit = !searching && method.starts_with("implicit-");
-  j["methods"] = {{"inner", inner_name},
+  j["methods"] = {{"inner", !searching && differentiates_steps(method) ? told.step : inner_name},
                   {"adjoint", implicit ? method.substr(std::string_view("implicit-").size()) : "none"},
                   {"estimator", s.estimator},
                   {"optimizer", s.optimizer}};
+  if (!choice.empty()) j["methods"]["choice"] = choice;
   j["tolerances"] = {{"gradient", number(s.asked_gradient_tolerance)},
                      {"inner_used", number(s.used_inner_tolerance)},
                      {"adjoint_used", number(s.used_adjoint_tolerance)}};

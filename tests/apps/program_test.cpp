@@ -1,5 +1,6 @@
 // The program as a person uses it: what it prints, what it writes, how it ends.
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -216,6 +217,15 @@ TEST(Program, BadInputSaysWhatToDo) {
       {"solve --problem quadratic --optimizer nlopt-bobyqa --step 1", "searches find their own"},
       {"solve --problem quadratic --budget 5", "--iterations"},
       {"solve --problem quadratic --optimizer nlopt-bobyqa --budget -5", "--budget"},
+      {"solve --problem log-cosh --method unrolled --inner lbfgs", "cannot be differentiated"},
+      {"solve --problem log-cosh --method forward-mode --inner newton", "heavy-ball"},
+      {"solve --problem log-cosh --method unrolled --inner magic", "trust-region"},
+      {"solve --problem log-cosh --beta 0.1", "implicit-direct does not take it"},
+      {"solve --problem log-cosh --method auto --beta 0.1", "auto does not take it"},
+      {"solve --problem log-cosh --method unrolled --memory 3Q", "64M"},
+      {"solve --problem log-cosh --method unrolled --memory K", "64M"},
+      {"solve --problem log-cosh --method unrolled --memory -1K", "64M"},
+      {"compare --problem quadratic --methods implicit-cg --beta 0.1", "--beta"},
       {"compare --problem quadratic --methods magic", "implicit-cg"},
       {"doctor --problem nothing", "quadratic"},
   };
@@ -272,11 +282,41 @@ TEST(Program, CompareFindsWhichEstimatorsAreRight) {
     }
     EXPECT_GE(ran, 30U) << name;
   }
-  for (const char* name : {"ridge", "pitchfork"}) {
-    std::istringstream lines(run(std::string("compare --problem ") + name).out);
-    for (std::string line; std::getline(lines, line);)
-      EXPECT_TRUE(line.size() <= 104U || line.find("not applicable") != std::string::npos) << line;
+}
+
+// Characters of UTF-8, each of which takes one column here.
+std::size_t columns(const std::string& line) {
+  return static_cast<std::size_t>(std::count_if(
+      line.begin(), line.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+TEST(Program, CompareFitsOnAPageAndExplainsWhatIsMissing) {
+  for (const char* arguments :
+       {"--problem ridge", "--problem pitchfork", "--problem duopoly", "--problem quadratic --beta 100",
+        "--problem log-cosh --tolerances 1e-1,1e-2,1e-4,1e-6,1e-8",
+        "--problem quadratic --size 600 --parameters 100 --methods auto,implicit-cg,ep-central,forward-mode "
+        "--memory 1K"}) {
+    const std::string out = run(std::string("compare ") + arguments).out;
+    EXPECT_GT(out.size(), 300U) << arguments;
+    std::istringstream lines(out);
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_LE(columns(line), 100U) << line;
+      EXPECT_EQ(line.find("bytesseconds"), std::string::npos);
+    }
   }
+  const std::string refused = run("compare --problem quadratic --methods ep-central --beta 100").out;
+  EXPECT_NE(refused.find("\nep-central: "), std::string::npos) << refused;
+  EXPECT_EQ(run("compare --problem quadratic --methods implicit-cg").out.find("\nimplicit-cg: "),
+            std::string::npos);
+}
+
+TEST(Program, CompareTriesEveryMethodAndToleranceOnce) {
+  const json j = run_json(
+      "compare --problem quadratic --methods 'implicit-cg, ep-central ,implicit-cg' --tolerances "
+      "1e-3,1e-6,1e-3",
+      0);
+  EXPECT_EQ(j["estimates"].size(), 2U);
+  EXPECT_EQ(j["sweep"].size(), 4U);
 }
 
 TEST(Program, CompareSweepsAccuracyAgainstCost) {
@@ -295,6 +335,19 @@ TEST(Program, CompareSweepsAccuracyAgainstCost) {
   const std::string out = run(command).out;
   EXPECT_NE(out.find("1e-03"), std::string::npos) << out;
   EXPECT_LT(out.find("1e-03"), out.find("1e-09"));
+  EXPECT_NE(out.find("t trusted, d doubtful, u untrusted"), std::string::npos) << out;
+  // Every number of the sweep has its verdict: the method, then number and letter, then the cost.
+  const std::size_t line = out.find("\nimplicit-cg", out.find("rel.err (grad.eq)"));
+  ASSERT_NE(line, std::string::npos) << out;
+  std::istringstream words(out.substr(line + 1, out.find('\n', line + 1) - line - 1));
+  std::string word;
+  words >> word;
+  for (int entry = 0; entry < 3; ++entry) {
+    ASSERT_TRUE(words >> word);
+    EXPECT_NE(std::string("tdu").find(word.back()), std::string::npos) << word;
+    ASSERT_TRUE(words >> word);
+    EXPECT_EQ(word.front(), '(') << word;
+  }
 }
 
 TEST(Program, EstimatorsThatCannotServeSayWhy) {
@@ -313,6 +366,14 @@ TEST(Program, EstimatorsThatCannotServeSayWhy) {
       run_json("compare --problem quadratic --methods forward-mode,unrolled-checkpointed --memory 200", 0);
   for (const json& e : small["estimates"])
     EXPECT_NE(e["reason"].get<std::string>().find("bytes"), std::string::npos) << e.dump();
+  const auto forward_mode_within = [](const std::string& memory) {
+    return run_json("compare --problem quadratic --methods forward-mode --memory " + memory,
+                    0)["estimates"][0]
+        .contains("reason");
+  };
+  EXPECT_TRUE(forward_mode_within("0.2K"));
+  for (const char* memory : {"64k", "1M", "0.5G", "65536"})
+    EXPECT_FALSE(forward_mode_within(memory)) << memory;
   const json tiny = run_json("compare --problem log-cosh --methods ep-central --beta 1e-15", 0);
   EXPECT_NE(tiny["estimates"][0]["verdict"], "trusted") << tiny.dump();
   const json pole = run_json("compare --problem quadratic --methods ep-central,ep-holomorphic --beta 100", 0);
@@ -329,8 +390,18 @@ TEST(Program, LearnsWithAnyEstimator) {
         "unrolled-checkpointed", "finite-difference", "implicit-cg-recycled"}) {
     const json j = run_json(std::string("solve --problem log-cosh --tolerance 1e-5 --method ") + method, 0);
     EXPECT_EQ(j["methods"]["estimator"], method);
+    const bool steps = std::string(method).starts_with("unrolled") || std::string(method) == "forward-mode";
+    EXPECT_EQ(j["methods"]["inner"], steps ? "nesterov" : "newton") << method;
+    EXPECT_EQ(j["methods"].contains("choice"), std::string(method) == "auto");
     EXPECT_NEAR(j["outer_value"].get<double>(), expected["outer_value"].get<double>(), 1e-8) << method;
   }
+  EXPECT_EQ(run_json("solve --problem log-cosh --method unrolled --inner heavy-ball --tolerance 1e-5",
+                     0)["methods"]["inner"],
+            "heavy-ball");
+  const json automatic = run_json("solve --problem log-cosh --method auto", 0);
+  EXPECT_TRUE(automatic["methods"]["choice"].get<std::string>().starts_with("auto chose implicit-"));
+  EXPECT_NE(run("solve --problem log-cosh --method auto").out.find("auto chose implicit-"),
+            std::string::npos);
   EXPECT_EQ(run("solve --problem log-cosh --method magic").code, 2);
   EXPECT_EQ(run("solve --problem log-cosh --method ep-central --adjoint cg").code, 2);
 }
