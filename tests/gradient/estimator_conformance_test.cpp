@@ -113,7 +113,7 @@ TEST(EstimatorConformance, EveryEstimatorAgreesWithTheTruthOrSaysThatItDoesNot) 
       // Differences of the whole solve carry about nine digits themselves.
       const double slack = (closed ? 1e-8 : 2e-8) * std::max(expected.norm(), 1e-3);
       const double allowed = std::max(slack, owed(method) * expected.norm());
-      EXPECT_LE(error, allowed) << e.message;
+      if (allowed < everywhere) EXPECT_LE(error, allowed) << e.message;
       if (owed(method) <= 1e-8)
         EXPECT_NE(e.certificate.verdict, Verdict::untrusted) << e.certificate.reason << e.message;
       if (e.certificate.verdict == Verdict::trusted)

@@ -188,9 +188,11 @@ TEST(Holomorphic, WrappersPassItOnAndCount) {
   counted.holomorphic()->complex_derivatives(phi, problem->initial_theta(), 1, {.phi = &out});
   Eigen::MatrixXcd hessian;
   counted.holomorphic()->complex_hessian(phi, problem->initial_theta(), 1, hessian);
-  EXPECT_EQ(counted.cost().inner_gradients, 1);
-  EXPECT_EQ(counted.cost().outer_gradients, 1);
+  // A complex number is two real ones.
+  EXPECT_EQ(counted.cost().inner_gradients, 2);
+  EXPECT_EQ(counted.cost().outer_gradients, 2);
   EXPECT_EQ(counted.cost().dense_hessians, 1);
+  EXPECT_EQ(counted.cost().dense_columns, 2 * phi.size());
   const auto without = problems::make("duopoly", {});
   CountedProblem<Vec> none(*without);
   EXPECT_EQ(none.holomorphic(), nullptr);

@@ -158,13 +158,14 @@ void Agnostic<V>::certify_it(const V& control, const Rest<V>& free, double asymm
   const double size_of_phi = norm(free.phi);
   const double rounding = 4 * unit_roundoff<V>() * (norm(plus_.extension) + norm(free.extension));
   const bool visible = displacement > 100 * unit_roundoff<V>() * size_of_phi;
-  if (!visible) {
+  if (displacement == 0) {
     e.certificate.reason = fmt::format(
-        "the nudge cannot be seen: it moved the state by {:.3g}, {:.3g} of its size; take a larger beta",
-        displacement, size_of_phi > 0 ? displacement / size_of_phi : 0.0);
+        "the system did not answer to the nudge of beta = {:.3g} at all: take a larger one, or settle more "
+        "accurately",
+        beta);
     return;
   }
-  if (missed > 0.5 * displacement || asymmetry > 0.5) {
+  if (visible && (missed > 0.5 * displacement || asymmetry > 0.5)) {
     e.adjoint_status = Status::singular;
     e.certificate.reason = fmt::format(
         "the nudge crossed into another basin, or settling is too loose for it: it moved the state by "

@@ -64,8 +64,9 @@ const Table& table() {
 template <class Work>
 void for_each_piece(Index count, [[maybe_unused]] Index elements, Work work) {
   table();  // a bad BILEVEL_KERNELS is refused here: nothing may be thrown among threads
-  // Waking the threads costs some microseconds: the time of about this many elements on one.
-  [[maybe_unused]] constexpr Index worth_while = 1 << 15;
+  // Waking the threads costs some microseconds, and milliseconds where other work has the cores: only passes
+  // that take some tenths of a millisecond on one thread are divided.
+  [[maybe_unused]] constexpr Index worth_while = 1 << 17;
 #ifdef _OPENMP
   if (count > 1 && elements >= worth_while && omp_get_max_threads() > 1) {
     // Which thread takes a piece has no effect on the result, so a busy core may take fewer.
