@@ -8,6 +8,7 @@
 #include <bilevel/gradient/agnostic.hpp>
 #include <bilevel/gradient/exact.hpp>
 #include <bilevel/inner/make_inner_solver.hpp>
+#include <bilevel/inner/spring_controlled.hpp>
 #include <bilevel/problem/check.hpp>
 #include <bilevel/problems/pitchfork.hpp>
 #include <bilevel/problems/quadratic.hpp>
@@ -18,6 +19,13 @@
 
 namespace bilevel {
 namespace {
+
+/// A problem that can only settle, springs and all; the estimator owns it.
+template <class V>
+std::unique_ptr<Estimator<V>> make_agnostic(Problem<V>& problem, const AgnosticOptions& options = {},
+                                            const SpringOptions& springs = {}) {
+  return std::make_unique<Agnostic<V>>(std::make_unique<SpringControlled<V>>(problem, springs), options);
+}
 
 using Vec = Eigen::VectorXd;
 using Mat = Eigen::MatrixXd;

@@ -6,7 +6,6 @@
 
 #include <bilevel/gradient/estimator.hpp>
 #include <bilevel/inner/controlled_system.hpp>
-#include <bilevel/inner/spring_controlled.hpp>
 #include <bilevel/space/eigen.hpp>
 
 namespace bilevel {
@@ -64,14 +63,6 @@ class Agnostic final : public Estimator<V> {
   AgnosticOptions options_;
   Rest<V> plus_, minus_;
 };
-
-/// The agnostic estimator on a problem that is loaded with springs: what it would learn if the problem were a
-/// black box. Its gradient is that of the problem up to O(compliance).
-template <Vector V>
-std::unique_ptr<Estimator<V>> make_agnostic(Problem<V>& problem, const AgnosticOptions& options = {},
-                                            const SpringOptions& springs = {}) {
-  return std::make_unique<Agnostic<V>>(std::make_unique<SpringControlled<V>>(problem, springs), options);
-}
 
 template <Vector V>
 Agnostic<V>::Agnostic(ControlledSystem<V>& system, AgnosticOptions options)

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -180,14 +182,15 @@ void Automatic<V>::prepare(std::size_t i) {
     m.estimator = make_(choices_[i], remembered_);
 }
 
-/// An inner residual r moves g by up to (L_out/μ)‖r‖: a phase 2 far more accurate than that gains nothing.
+/// An inner residual r moves g by about (L_out/λ)‖r‖ for some eigenvalue λ of H: a phase 2 far more accurate
+/// than that gains nothing. The worst case, λ = μ, would make phase 2 rough wherever μ is tiny.
 template <Vector V>
 double Automatic<V>::matched_tolerance(const V& theta, const V& phi) {
   constexpr double far = 0.01, roughest = 0.01;
   const Constants c = problem_.constants(theta, phi, everywhere);
   const double ratio = c.outer_smoothness / c.mu;
   const double reached = norm(first_.residual()) / norm(first_.outer_phi());
-  const double useful = far * (ratio > 0 && std::isfinite(ratio) ? ratio : 1.0) * reached;
+  const double useful = far * (ratio > 0 ? std::min(ratio, 1.0) : 1.0) * reached;
   if (!(useful > options_.adjoint_tolerance)) return options_.adjoint_tolerance;
   return std::max(options_.adjoint_tolerance, std::min(useful, roughest));
 }

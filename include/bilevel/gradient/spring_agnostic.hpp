@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bilevel/gradient/agnostic.hpp>
+#include <bilevel/inner/spring_controlled.hpp>
 
 namespace bilevel {
 

@@ -146,7 +146,9 @@ void RecordedRun<V>::prepare() {
   used_ = 0;
   // With T known the first sweep lays the snapshots; otherwise it counts, and starts again from here.
   next_ = counts_only() ? 0 : first_reversed();
-  if (!checkpointed() && !counts_only()) held_.reserve(static_cast<std::size_t>(reversed_steps()));
+  constexpr long foreseeable = 1 << 20;  // beyond, room is made as the run gets there
+  if (!checkpointed() && !counts_only())
+    held_.reserve(static_cast<std::size_t>(std::min(foreseeable, reversed_steps())));
 }
 
 template <Vector V>
