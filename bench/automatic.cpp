@@ -175,8 +175,8 @@ struct Case {
 Case ready_made(const std::string& kind, const std::string& family, const problems::Settings& s) {
   Case c;
   c.kind = kind;
-  c.name = fmt::format("{} |φ|={}{}{}", family, s.phi, s.theta > 0 ? fmt::format(" |θ|={}", s.theta) : "",
-                       s.condition > 0 ? fmt::format(" κ={:.0e}", s.condition) : " " + s.penalty);
+  c.name = fmt::format("{} {} φ{}{}", family, s.phi, s.theta > 0 ? fmt::format(", {} θ", s.theta) : "",
+                       s.condition > 0 ? fmt::format(", κ = {:.0e}", s.condition) : ", " + s.penalty);
   c.loss = problems::make(family, s);
   c.problem = c.loss;
   return c;
@@ -199,7 +199,7 @@ Case linear(bool symmetric, Index n, double condition, double share, std::uint64
     for (Index i = 0; i < negative; ++i) d[i * n / negative] *= -1;
     s.a = q * d.asDiagonal() * q.transpose();
     c.kind = "saddle";
-    c.name = fmt::format("|φ|={} κ={:.0e} {:.0f} % negative", n, condition, 100 * share);
+    c.name = fmt::format("{} φ, κ = {:.0e}, {:.0f} % negative", n, condition, 100 * share);
     c.loss = std::make_shared<Saddle>(s);
     c.problem = c.loss;
   } else {
@@ -207,7 +207,7 @@ Case linear(bool symmetric, Index n, double condition, double share, std::uint64
     w *= share / std::sqrt(static_cast<double>(n));  // spectral radius about `share`
     s.a = Mat::Identity(n, n) - w;
     c.kind = "not symmetric";
-    c.name = fmt::format("|φ|={} spectral radius {}", n, share);
+    c.name = fmt::format("{} φ, spectral radius {}", n, share);
     c.problem = std::make_shared<Asymmetric>(s);
   }
   c.system = std::make_shared<const LinearSystem>(s);
@@ -252,7 +252,7 @@ std::vector<Case> grid() {
       for (const double noise : {1e-6, 1e-3}) {
         Case c = ready_made("noisy", family, {.phi = n, .theta = 5, .condition = 100, .seed = ++seed});
         c.noise = noise;
-        c.name += fmt::format(" noise {:.0e}", noise);
+        c.name += fmt::format(", noise {:.0e}", noise);
         all.push_back(c);
       }
   return all;
