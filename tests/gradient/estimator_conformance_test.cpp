@@ -113,18 +113,23 @@ TEST(EstimatorConformance, EveryEstimatorAgreesWithTheTruthOrSaysThatItDoesNot) 
       // Differences of the whole solve carry about nine digits themselves.
       const double slack = (closed ? 1e-8 : 2e-8) * std::max(expected.norm(), 1e-3);
       const double allowed = std::max(slack, owed(method) * expected.norm());
-      if (allowed < everywhere) EXPECT_LE(error, allowed) << e.message;
-      if (owed(method) <= 1e-8)
+      if (allowed < everywhere) {
+        EXPECT_LE(error, allowed) << e.message;
+      }
+      if (owed(method) <= 1e-8) {
         EXPECT_NE(e.certificate.verdict, Verdict::untrusted) << e.certificate.reason << e.message;
-      if (e.certificate.verdict == Verdict::trusted)
+      }
+      if (e.certificate.verdict == Verdict::trusted) {
         EXPECT_LE(error, e.certificate.bound + (closed ? 1e-14 : slack)) << e.message << e.certificate.reason;
+      }
       EXPECT_TRUE(e.certificate.kind != Kind::rigorous ||
                   error <= e.certificate.bound + (closed ? 1e-14 : slack))
           << "error " << error << ", bound " << e.certificate.bound;
       EXPECT_GT(e.cost.bytes, 0U);
       EXPECT_GT(e.cost.inner_gradients, 0);
-      if (method != "ep-agnostic")  // judges the state at the springs' θ
+      if (method != "ep-agnostic") {  // judges the state at the springs' θ
         EXPECT_NEAR(e.outer_value, problem->outer(e.phi, theta, {}), 1e-14 * (1 + std::abs(e.outer_value)));
+      }
     }
   }
 }
