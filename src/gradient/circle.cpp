@@ -59,7 +59,7 @@ Circle::Circle(Holomorphic& problem, const HolomorphicOptions& options, Index ph
   if (!newton_) return;
   real_part_ = Eigen::MatrixXd::Zero(phis, phis);
   lu_ = Eigen::PartialPivLU<Eigen::MatrixXcd>(phis);
-  cholesky_ = Eigen::LLT<Eigen::MatrixXd>(phis);
+  cholesky_.compute(Eigen::MatrixXd::Identity(phis, phis));
 }
 
 std::size_t Circle::bytes() const {
