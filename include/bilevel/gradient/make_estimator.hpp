@@ -22,8 +22,8 @@ namespace bilevel {
 
 /// What an estimator made by name may be told; each reads what concerns it.
 struct EstimatorOptions {
-  AdjointOptions adjoint;  ///< of implicit differentiation
-  CertificateOptions certificate;
+  AdjointOptions adjoint = {};  ///< of implicit differentiation
+  CertificateOptions certificate = {};
   /// The gradient norm that counts as zero in the verdict (the outer loop sets its own).
   double outer_tolerance = 1e-6;
   /// Nudging strength of equilibrium propagation; 0 chooses it.
