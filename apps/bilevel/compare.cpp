@@ -307,8 +307,7 @@ int run(const CompareArguments& a) {
   fmt::print("\n");
   print_table(rows, norm);
   for (const Row& row : rows)
-    if (row.method == "auto" && row.reason.empty())
-      print_wrapped("", what_auto_chose(row.estimate.message), 4);
+    if (!row.estimate.choice.empty()) print_wrapped("", row.estimate.choice, 4);
   if (tolerances.size() > 1) print_sweep(tolerances, sweep);
 
   Json j;

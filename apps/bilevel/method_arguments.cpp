@@ -2,7 +2,6 @@
 
 #include <cctype>
 #include <cmath>
-#include <cstdlib>
 
 #include "problem_arguments.hpp"
 
@@ -17,9 +16,9 @@ std::string in_bytes(std::string text) {
       units.find(static_cast<char>(std::toupper(static_cast<unsigned char>(text.back()))));
   if (power == std::string_view::npos) return text;
   const std::string digits = text.substr(0, text.size() - 1);
-  if (!positive(digits).empty()) return text;
-  return fmt::format("{:.17g}",
-                     std::strtod(digits.c_str(), nullptr) * std::pow(1024.0, static_cast<double>(power + 1)));
+  const double number = finite_number(digits);
+  if (!(number > 0)) return text;
+  return fmt::format("{:.17g}", number * std::pow(1024.0, static_cast<double>(power + 1)));
 }
 
 }  // namespace
@@ -30,12 +29,11 @@ void MethodArguments::add_to(CLI::App& command) {
                   "Nudging strength of the ep-… methods (default: chosen so that bias and noise balance)")
       ->type_name("X")
       ->check([](const std::string& text) {
-        char* end = nullptr;
-        const double value = std::strtod(text.c_str(), &end);
-        const bool fine = end == text.c_str() + text.size() && std::isfinite(value) && value != 0;
-        return fine ? std::string()
-                    : fmt::format("{} must be a finite number other than 0; leave it out to have it chosen",
-                                  text);
+        const double value = finite_number(text);
+        return !std::isnan(value) && value != 0
+                   ? std::string()
+                   : fmt::format("{} must be a finite number other than 0; leave it out to have it chosen",
+                                 text);
       });
   command
       .add_option(
@@ -72,13 +70,6 @@ bool nudges(std::string_view method) {
 
 bool differentiates_steps(std::string_view method) {
   return method.starts_with("unrolled") || method == "forward-mode";
-}
-
-std::string what_auto_chose(std::string_view message) {
-  std::size_t end = message.find(';');
-  while (end != std::string_view::npos && message.substr(end).starts_with("; then "))
-    end = message.find(';', end + 1);
-  return std::string(message.substr(0, end));
 }
 
 }  // namespace app

@@ -25,7 +25,4 @@ bool nudges(std::string_view method);
 /// Whether the method differentiates inner steps of its own instead of using what an inner solver returns.
 bool differentiates_steps(std::string_view method);
 
-/// The part of auto's message that says what it chose and why, and what it chose after that did not work.
-std::string what_auto_chose(std::string_view message);
-
 }  // namespace app

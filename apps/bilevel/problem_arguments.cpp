@@ -90,10 +90,14 @@ Json ProblemArguments::describe(const bilevel::problems::ReferenceProblem& made)
 }
 
 std::string positive(const std::string& text) {
+  return finite_number(text) > 0 ? std::string() : fmt::format("{} must be a positive number", text);
+}
+
+double finite_number(const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
-  const bool fine = end == text.c_str() + text.size() && value > 0 && std::isfinite(value);
-  return fine ? std::string() : fmt::format("{} must be a positive number", text);
+  const bool whole = !text.empty() && end == text.c_str() + text.size();
+  return whole && std::isfinite(value) ? value : bilevel::unknown;
 }
 
 std::string ProblemArguments::inner_name(bilevel::Index phi) const {

@@ -34,6 +34,8 @@ struct ProblemArguments {
   Json describe(const bilevel::problems::ReferenceProblem& made) const;
 };
 
+/// The number that the whole text is; NaN where it is none, or not finite.
+double finite_number(const std::string& text);
 /// For options that must be positive numbers: what is wrong with the text, or nothing.
 std::string positive(const std::string& text);
 

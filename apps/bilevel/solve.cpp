@@ -85,40 +85,17 @@ Json history(const bilevel::Summary& summary) {
   return list;
 }
 
-/// The estimator itself, and what it said last: a summary does not keep the messages of single estimates.
-class Overheard final : public bilevel::Estimator<Vec> {
- public:
-  explicit Overheard(std::unique_ptr<bilevel::Estimator<Vec>> estimator) : estimator_(std::move(estimator)) {}
-
-  const std::string& last_message() const { return last_message_; }
-  std::string_view name() const override { return estimator_->name(); }
-  bilevel::Estimate<Vec> estimate(const Vec& theta, const bilevel::Warm<Vec>& warm) override {
-    bilevel::Estimate<Vec> e = estimator_->estimate(theta, warm);
-    last_message_ = e.message;
-    return e;
-  }
-  void set_tolerances(double inner, double adjoint) override { estimator_->set_tolerances(inner, adjoint); }
-  void set_outer_tolerance(double tolerance) override { estimator_->set_outer_tolerance(tolerance); }
-  Vec initial_phi() const override { return estimator_->initial_phi(); }
-  Vec initial_theta() const override { return estimator_->initial_theta(); }
-
- private:
-  std::unique_ptr<bilevel::Estimator<Vec>> estimator_;
-  std::string last_message_;
-};
-
 bool trustworthy(const bilevel::Summary& s) {
   return succeeded(s.status) && s.certificate.verdict == Verdict::trusted;
 }
 
-void print(const bilevel::Summary& s, const std::string& choice, const bilevel::Box& box,
-           const std::optional<Vec>& best) {
+void print(const bilevel::Summary& s, const bilevel::Box& box, const std::optional<Vec>& best) {
   fmt::print("{}: {}\n", coloured(trustworthy(s) ? Colour::green : Colour::red, name(s.status)), s.message);
   fmt::print("outer loss        {:.10g}\n", s.outer_value);
   if (!bilevel::is_search(s.optimizer)) fmt::print("gradient norm     {:.3g} (projected)\n", s.gradient_norm);
   fmt::print("certificate       {} {}, bound {:.3g}: {}\n", name(s.certificate.kind),
              name(s.certificate.verdict), s.certificate.bound, s.certificate.reason);
-  if (!choice.empty()) fmt::print("method            {}\n", choice);
+  if (!s.choice.empty()) fmt::print("method            {}\n", s.choice);
   if (s.theta.size() <= 8) {
     fmt::print("theta             {:.8g}\n", fmt::join(s.theta, ", "));
   } else {
@@ -213,13 +190,10 @@ int run(const SolveArguments& a) {
   const std::string inner_name = a.problem.inner_name(size);
   const auto inner = bilevel::make_inner_solver<Vec>(inner_name, *problem);
   const bilevel::EstimatorOptions told = a.how.options(inner_name, a.problem.settings.seed);
-  std::string choice;  // of auto, at the last evaluation
   const auto by_gradients = [&] {
-    Overheard estimator(bilevel::make_estimator<Vec>(method, *problem, *inner, told));
+    const auto estimator = bilevel::make_estimator<Vec>(method, *problem, *inner, told);
     const auto optimizer = bilevel::make_optimizer(a.optimizer, a.step);
-    bilevel::Summary summary = bilevel::solve<Vec>(estimator, *optimizer, start, options);
-    if (method == "auto") choice = what_auto_chose(estimator.last_message());
-    return summary;
+    return bilevel::solve<Vec>(*estimator, *optimizer, start, options);
   };
   const auto by_values = [&] {
     if (a.inner_tolerance > 0) inner->set_tolerance(a.inner_tolerance);
@@ -235,7 +209,7 @@ int run(const SolveArguments& a) {
   const bilevel::Summary s = searching ? by_values() : by_gradients();
   progress.show("");
 
-  print(s, choice, options.box, problem->best_theta());
+  print(s, options.box, problem->best_theta());
   Json j;
   j["command"] = "solve";
   j["version"] = bilevel::version;
@@ -256,7 +230,7 @@ int run(const SolveArguments& a) {
                   {"adjoint", implicit ? method.substr(std::string_view("implicit-").size()) : "none"},
                   {"estimator", s.estimator},
                   {"optimizer", s.optimizer}};
-  if (!choice.empty()) j["methods"]["choice"] = choice;
+  if (!s.choice.empty()) j["methods"]["choice"] = s.choice;
   j["tolerances"] = {{"gradient", number(s.asked_gradient_tolerance)},
                      {"inner_used", number(s.used_inner_tolerance)},
                      {"adjoint_used", number(s.used_adjoint_tolerance)}};

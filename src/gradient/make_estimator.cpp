@@ -1,7 +1,6 @@
 #include <bilevel/gradient/make_estimator.hpp>
 
 #include <algorithm>
-#include <array>
 
 namespace bilevel {
 
@@ -25,8 +24,9 @@ void refuse_estimator(std::string_view name) {
 }
 
 bool differentiable_step(std::string_view name) {
-  constexpr std::array<std::string_view, 4> names{"gradient-descent", "heavy-ball", "nesterov", "adam"};
-  return std::find(names.begin(), names.end(), name) != names.end();
+  const auto known = inner_solver_names();
+  return name != "anderson" && std::find(known.begin(), known.end(), name) != known.end() &&
+         make_step<Eigen::VectorXd>(name)->differentiable();
 }
 
 template std::unique_ptr<Estimator<Eigen::VectorXd>> make_estimator(std::string_view,

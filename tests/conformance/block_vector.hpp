@@ -100,3 +100,16 @@ struct bilevel::Space<bilevel::conformance::BlockVector> {
         f((*x.blocks_).at(b).at(i), (*y.blocks_)[b][i]);
   }
 };
+
+namespace bilevel::conformance {
+
+/// Zeros of n elements, whatever V is.
+template <Vector V>
+V shaped(Index n) {
+  if constexpr (requires { V::Zero(n); })
+    return V::Zero(n);
+  else
+    return V(n);
+}
+
+}  // namespace bilevel::conformance

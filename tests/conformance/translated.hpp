@@ -4,6 +4,7 @@
 
 #include <bilevel/problem/equilibrium.hpp>
 #include <bilevel/space/eigen.hpp>
+#include <conformance/block_vector.hpp>
 
 namespace bilevel::conformance {
 
@@ -15,18 +16,14 @@ class Translated final : public Problem<V> {
   using E = Eigen::VectorXd;
 
  public:
-  Translated(Problem<E>& original, const V& phi_like, const V& theta_like)
+  explicit Translated(Problem<E>& original)
       : original_(original),
         phi_(original.initial_phi()),
         theta_(original.initial_theta()),
-        phi_like_(phi_like),
-        theta_like_(theta_like) {}
+        phi_like_(shaped<V>(phi_.size())),
+        theta_like_(shaped<V>(theta_.size())) {}
 
-  static E host(const V& x) {
-    E e(Space<V>::size(x));
-    Space<V>::to_host(x, e.data());
-    return e;
-  }
+  static E host(const V& x) { return host_copy(x); }
   static V translate(const E& e, const V& like) {
     V x = Space<V>::zeros_like(like);
     Space<V>::from_host(e.data(), x);

@@ -215,14 +215,12 @@ TEST(Agnostic, OtherVectorTypesGiveTheSameGradient) {
   const auto original = problems::make("log-cosh", {.condition = 10, .seed = 5});
   const Vec theta = original->initial_theta();
   const Vec expected = make_agnostic<Vec>(*original)->estimate(theta, {}).gradient;
-  Translated<BlockVector> block(*original, BlockVector(original->initial_phi().size()),
-                                BlockVector(theta.size()));
+  Translated<BlockVector> block(*original);
   const auto e = make_agnostic<BlockVector>(block)->estimate(block.initial_theta(), {});
   EXPECT_LE((Translated<BlockVector>::host(e.gradient) - expected).norm(), 1e-8 * expected.norm())
       << e.message;
   using Single = Eigen::VectorXf;
-  Translated<Single> single(*original, Single(original->initial_phi().cast<float>()),
-                            Single(theta.cast<float>()));
+  Translated<Single> single(*original);
   SpringOptions springs{.compliance = 0.1};
   springs.minimiser.gradient_tolerance = 1e-5;
   const auto f = make_agnostic<Single>(single, {.beta = 0.1}, springs)->estimate(single.initial_theta(), {});

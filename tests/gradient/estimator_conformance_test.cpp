@@ -162,15 +162,7 @@ TYPED_TEST(OtherVectors, EveryInnerSolverAndEstimatorGivesTheSameGradient) {
     const Vec theta0 = original->initial_theta();
     const auto exact_inner = make_inner_solver<Vec>("newton", *original);
     const Vec expected = make_estimator<Vec>("exact", *original, *exact_inner)->estimate(theta0, {}).gradient;
-    V phi_like, theta_like;
-    if constexpr (std::is_same_v<V, BlockVector>) {
-      phi_like = BlockVector(original->initial_phi().size());
-      theta_like = BlockVector(theta0.size());
-    } else {
-      phi_like = V::Zero(original->initial_phi().size());
-      theta_like = V::Zero(theta0.size());
-    }
-    Translated<V> problem(*original, phi_like, theta_like);
+    Translated<V> problem(*original);
     const auto agree = [&](const Estimate<V>& e, double tolerance) {
       EXPECT_LE((Translated<V>::host(e.gradient) - expected).norm(), tolerance * expected.norm())
           << e.message;
@@ -208,15 +200,7 @@ TYPED_TEST(OtherVectors, TheOuterLoopLearnsTheSameParameters) {
   using V = TypeParam;
   const bool single = sizeof(typename Space<V>::Scalar) == 4;
   const auto original = problems::make("quadratic", {.phi = 8, .theta = 3, .condition = 10, .seed = 9});
-  V phi_like, theta_like;
-  if constexpr (std::is_same_v<V, BlockVector>) {
-    phi_like = BlockVector(8);
-    theta_like = BlockVector(3);
-  } else {
-    phi_like = V::Zero(8);
-    theta_like = V::Zero(3);
-  }
-  Translated<V> problem(*original, phi_like, theta_like);
+  Translated<V> problem(*original);
   const auto inner = make_inner_solver<V>("lbfgs", problem);
   const auto estimator = make_estimator<V>("implicit-cg", problem, *inner);
   SolveOptions options;

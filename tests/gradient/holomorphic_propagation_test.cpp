@@ -284,15 +284,7 @@ TYPED_TEST(HolomorphicOnOtherVectors, TheGradientIsTheSame) {
     SCOPED_TRACE(family);
     const auto original = problems::make(family, {.condition = 10, .seed = 5});
     const Vec theta = original->initial_theta(), expected = truth(*original, theta);
-    V phi_like, theta_like;
-    if constexpr (std::is_same_v<V, BlockVector>) {
-      phi_like = BlockVector(original->initial_phi().size());
-      theta_like = BlockVector(theta.size());
-    } else {
-      phi_like = V::Zero(original->initial_phi().size());
-      theta_like = V::Zero(theta.size());
-    }
-    Translated<V> problem(*original, phi_like, theta_like);
+    Translated<V> problem(*original);
     MinimiserOptions options;
     options.gradient_tolerance = single ? 2e-5 : 1e-10;
     const auto inner = make_inner_solver<V>("newton", problem, options);

@@ -361,17 +361,9 @@ TYPED_TEST(UnrolledOn, OtherVectorsGivesTheSame) {
   using V = TypeParam;
   const bool single = sizeof(typename Space<V>::Scalar) == 4;
   const auto original = problems::make("log-cosh", {.phi = 8, .theta = 3, .condition = 10, .seed = 5});
-  V phi_like, theta_like;
-  if constexpr (std::is_same_v<V, BlockVector>) {
-    phi_like = BlockVector(8);
-    theta_like = BlockVector(3);
-  } else {
-    phi_like = V::Zero(8);
-    theta_like = V::Zero(3);
-  }
-  Translated<V> problem(*original, phi_like, theta_like);
+  Translated<V> problem(*original);
   const Vec theta = shifted_theta(*original, 2);
-  const V translated = Translated<V>::translate(theta, theta_like);
+  const V translated = Translated<V>::translate(theta, problem.initial_theta());
   for (const std::string_view step : step_names) {
     SCOPED_TRACE(step);
     const double length = step == "adam" ? 0.03 : 0.2;

@@ -48,15 +48,8 @@ class StepDerivative : public ::testing::Test {
   static constexpr Index size = 7;
   static constexpr bool single = sizeof(typename Space<V>::Scalar) == 4;
 
-  static V shaped(Index n) {
-    if constexpr (std::is_same_v<V, BlockVector>) {
-      return BlockVector(n);
-    } else {
-      return V::Zero(n);
-    }
-  }
   V random(std::uint64_t seed, double least = -1e300) {
-    V x = shaped(size);
+    V x = conformance::shaped<V>(size);
     Space<V>::random(seed, x);
     std::vector<double> host(size);
     Space<V>::to_host(x, host.data());
@@ -65,11 +58,12 @@ class StepDerivative : public ::testing::Test {
     return x;
   }
   std::vector<double> diagonal;
-  inner_tests::Made<V> problem = inner_tests::bowl<V>(shaped(size), shaped(1), 10, diagonal);
+  inner_tests::Made<V> problem =
+      inner_tests::bowl<V>(conformance::shaped<V>(size), conformance::shaped<V>(1), 10, diagonal);
   Nudged<V> nudged{problem};
 
   State<V> middle(Step<V>& step, std::uint64_t seed) {
-    State<V> state(shaped(size));
+    State<V> state(conformance::shaped<V>(size));
     nudged.set(problem.initial_theta(), 0);
     step.check(nudged, state);
     step.begin(nudged, state);
@@ -110,7 +104,7 @@ TYPED_TEST(StepDerivative, PullbackAndPushforwardAreTransposes) {
       this->fill(seed + 2000, cotangent);
       this->fill(seed + 1000, before);
       this->fill(seed + 2000, after);
-      V gradient_tangent = this->random(seed + 3000), gradient_cotangent = this->shaped(this->size);
+      V gradient_tangent = this->random(seed + 3000), gradient_cotangent = conformance::shaped<V>(this->size);
       step->pushforward(gradient_tangent, tangent);
       step->pullback(cotangent, gradient_cotangent);
       const double forward = this->dot(tangent, after);

@@ -200,7 +200,7 @@ class Quartic final : public Problem<Eigen::VectorXd> {
 TEST(Check, WorksOnAnyVectorTypeAndOnFirstOrderProblems) {
   using conformance::BlockVector;
   Quartic original;
-  conformance::Translated<BlockVector> problem(original, BlockVector(4), BlockVector(4));
+  conformance::Translated<BlockVector> problem(original);
   const CheckReport first = check_derivatives(problem, problem.initial_phi(), problem.initial_theta());
   EXPECT_TRUE(first.passed()) << first.table();
   EXPECT_EQ(first.find("hessian-difference"), nullptr);
@@ -213,7 +213,7 @@ TEST(Check, WorksOnAnyVectorTypeAndOnFirstOrderProblems) {
 
   // Differences of a wrong ∂θ are not the adjoint of differences of a right ∂φ.
   Quartic wrong_original(2);
-  conformance::Translated<BlockVector> wrong(wrong_original, BlockVector(4), BlockVector(4));
+  conformance::Translated<BlockVector> wrong(wrong_original);
   auto wrong_differenced = with_difference_products(wrong);
   EXPECT_EQ(failures(check_derivatives(wrong_differenced, wrong.initial_phi(), wrong.initial_theta())),
             (Names{"inner-theta", "cross-adjoint", "nudged"}));

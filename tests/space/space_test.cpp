@@ -14,12 +14,7 @@ namespace {
 template <class V>
 V make(std::initializer_list<double> values) {
   const std::vector<double> host(values);
-  V x;
-  if constexpr (std::is_same_v<V, conformance::BlockVector>) {
-    x = V(static_cast<Index>(host.size()));
-  } else {
-    x = V::Zero(static_cast<Index>(host.size()));
-  }
+  V x = conformance::shaped<V>(static_cast<Index>(host.size()));
   Space<V>::from_host(host.data(), x);
   return x;
 }

@@ -190,8 +190,7 @@ Estimate<V> Agnostic<V>::estimate(const V& control, const Warm<V>& warm) {
                                    Space<V>::size(control), Space<V>::size(system_.initial_control())));
   if (!all_finite(control)) throw InvalidInput("ep-agnostic: the control holds NaN or infinity");
   e.gradient = Space<V>::zeros_like(control);
-  const std::vector<double> nan(static_cast<std::size_t>(Space<V>::size(control)), unknown);
-  Space<V>::from_host(nan.data(), e.gradient);
+  fill(unknown, e.gradient);
   e.phi = duplicate(initial);
   e.pi = Space<V>::zeros_like(initial);
 

@@ -15,17 +15,16 @@ namespace bilevel {
 
 struct AutomaticOptions {
   ImplicitOptions common;
-  /// Relative residual of phase 2, as in AdjointOptions. Where the inner state is less accurate than that, so
+  /// Of the adjoint solvers among the choices. Where the inner state is less accurate than its tolerance, so
   /// is phase 2: digits that the state does not have are not paid for.
-  double adjoint_tolerance = 1e-10;
+  AdjointOptions adjoint = {};
   /// Bytes that a method may hold; > 0. A quarter of what a small machine has.
   std::size_t memory_limit = std::size_t{1} << 30;
 
   Violations validate() const {
     Violations v("auto");
-    v.positive("adjoint_tolerance", adjoint_tolerance);
     v.require(memory_limit > 0, "memory_limit", memory_limit, "must be positive");
-    return v.add(common.validate());
+    return v.add(adjoint.validate()).add(common.validate());
   }
 };
 
@@ -80,8 +79,8 @@ class RememberedSolver final : public InnerSolver<V> {
 template <Vector V>
 class Automatic final : public Estimator<V> {
  public:
-  /// Makes the estimator of a choice that is more than an adjoint solver, on the given inner solver.
-  using Factory = std::function<std::unique_ptr<Estimator<V>>(const Choice&, InnerSolver<V>&)>;
+  /// Makes the estimator of that name, where a choice is more than an adjoint solver.
+  using Factory = std::function<std::unique_ptr<Estimator<V>>(std::string_view, InnerSolver<V>&)>;
 
   /// `loss` says whether the equilibrium is a Problem. The problem and the inner solver must outlive this.
   Automatic(Equilibrium<V>& problem, InnerSolver<V>& inner, bool loss, Factory make,
@@ -91,7 +90,7 @@ class Automatic final : public Estimator<V> {
   Estimate<V> estimate(const V& theta, const Warm<V>& warm) override;
   void set_tolerances(double inner, double adjoint) override {
     remembered_.set_tolerance(inner);
-    options_.adjoint_tolerance = adjoint;
+    options_.adjoint.relative_tolerance = adjoint;
   }
   void set_outer_tolerance(double tolerance) override {
     options_.common.outer_tolerance = options_.common.good_enough = tolerance;
@@ -175,11 +174,13 @@ void Automatic<V>::prepare(std::size_t i) {
   if (m.adjoint || m.estimator) return;
   constexpr std::string_view prefix = "implicit-";
   const std::string_view method = choices_[i].method;
-  if (method.starts_with(prefix))
-    m.adjoint =
-        make_adjoint_solver<V>(method.substr(prefix.size()), {.max_iterations = choices_[i].max_iterations});
-  else
-    m.estimator = make_(choices_[i], remembered_);
+  if (!method.starts_with(prefix)) {
+    m.estimator = make_(method, remembered_);
+    return;
+  }
+  AdjointOptions adjoint = options_.adjoint;
+  if (choices_[i].max_iterations > 0) adjoint.max_iterations = choices_[i].max_iterations;
+  m.adjoint = make_adjoint_solver<V>(method.substr(prefix.size()), adjoint);
 }
 
 /// An inner residual r moves g by about (L_out/λ)‖r‖ for some eigenvalue λ of H: a phase 2 far more accurate
@@ -191,8 +192,8 @@ double Automatic<V>::matched_tolerance(const V& theta, const V& phi) {
   const double ratio = c.outer_smoothness / c.mu;
   const double reached = norm(first_.residual()) / norm(first_.outer_phi());
   const double useful = far * (ratio > 0 ? std::min(ratio, 1.0) : 1.0) * reached;
-  if (!(useful > options_.adjoint_tolerance)) return options_.adjoint_tolerance;
-  return std::max(options_.adjoint_tolerance, std::min(useful, roughest));
+  if (!(useful > options_.adjoint.relative_tolerance)) return options_.adjoint.relative_tolerance;
+  return std::max(options_.adjoint.relative_tolerance, std::min(useful, roughest));
 }
 
 /// One adjoint solver on the settled state; true where its system is solved, whatever it found on the way. A
@@ -291,6 +292,7 @@ Estimate<V> Automatic<V>::estimate(const V& theta, const Warm<V>& warm) {
   }
   preferred_ = e.certificate.verdict == Verdict::trusted ? served : 0;
   e.message = story + "; " + e.message;
+  e.choice = std::move(story);
   e.cost += problem_.cost();
   return e;
 }

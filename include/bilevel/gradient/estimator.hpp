@@ -13,8 +13,8 @@ namespace bilevel {
 /// What an earlier estimate left for the next one to start from.
 template <Vector V>
 struct Warm {
-  std::optional<V> phi;
-  std::optional<V> pi;
+  std::optional<V> phi = {};
+  std::optional<V> pi = {};
 };
 
 /// An outer gradient, how far to trust it, and what it cost.
@@ -35,6 +35,7 @@ struct Estimate {
   long inner_iterations = 0;
   long adjoint_iterations = 0;
   std::string message;
+  std::string choice;  ///< where the method was chosen automatically: which, and why; the head of `message`
 };
 
 /// A way to ∇θ L_out(φ*(θ), θ).

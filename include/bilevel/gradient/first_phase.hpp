@@ -69,8 +69,7 @@ bool FirstPhase<V>::run(const V& theta, const Warm<V>& warm, Estimate<V>& estima
   require_shapes<V>(problem_, nullptr, &theta, "estimate");
   // Until there is a gradient, NaN: nobody takes it for one.
   estimate.gradient = Space<V>::zeros_like(theta);
-  const std::vector<double> nan(static_cast<std::size_t>(Space<V>::size(theta)), unknown);
-  Space<V>::from_host(nan.data(), estimate.gradient);
+  fill(unknown, estimate.gradient);
   estimate.pi = Space<V>::zeros_like(residual_);
 
   Stopwatch watch;

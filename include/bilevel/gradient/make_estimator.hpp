@@ -54,17 +54,6 @@ const std::vector<std::string>& estimator_names();
 /// Whether unrolling can differentiate the inner solver of that name.
 bool differentiable_step(std::string_view name);
 
-/// One of the steps that can be differentiated, with its own options at their defaults.
-template <Vector V>
-std::unique_ptr<Step<V>> make_differentiable_step(std::string_view name) {
-  if (name == "gradient-descent") return std::make_unique<GradientDescent<V>>();
-  if (name == "heavy-ball") return std::make_unique<HeavyBall<V>>();
-  if (name == "nesterov") return std::make_unique<Nesterov<V>>();
-  if (name == "adam") return std::make_unique<Adam<V>>();
-  throw InvalidInput(fmt::format(
-      "step '{}' cannot be differentiated; gradient-descent, heavy-ball, nesterov and adam can", name));
-}
-
 /// An estimator by name, for anything that settles. Throws InvalidInput, with the reason, where the
 /// equilibrium cannot serve it. The problem and the inner solver must outlive it.
 template <Vector V>
@@ -82,15 +71,13 @@ namespace detail {
 template <Vector V, class P>
 std::unique_ptr<Estimator<V>> make_automatic(P& problem, InnerSolver<V>& inner,
                                              const EstimatorOptions& options) {
-  const auto make = [&problem, options](const Choice& choice, InnerSolver<V>& solver) {
-    EstimatorOptions told = options;
-    if (choice.max_iterations > 0) told.adjoint.max_iterations = choice.max_iterations;
-    return make_estimator<V>(choice.method, problem, solver, told);
+  const auto make = [&problem, options](std::string_view method, InnerSolver<V>& solver) {
+    return make_estimator<V>(method, problem, solver, options);
   };
   return std::make_unique<Automatic<V>>(
       problem, inner, std::is_base_of_v<Problem<V>, P>, make,
       AutomaticOptions{.common = {options.certificate, options.outer_tolerance},
-                       .adjoint_tolerance = options.adjoint.relative_tolerance,
+                       .adjoint = options.adjoint,
                        .memory_limit = options.memory_limit});
 }
 
@@ -153,11 +140,11 @@ std::unique_ptr<Estimator<V>> make_estimator(std::string_view name, Problem<V>& 
           o.memory_budget > 0 ? o.memory_budget
                               : 96 * bytes_of(problem.initial_phi()) + 16 * bytes_of(problem.initial_theta());
     if (name == Unrolled<V>::name_of(options))
-      return std::make_unique<Unrolled<V>>(problem, make_differentiable_step<V>(o.step), options);
+      return std::make_unique<Unrolled<V>>(problem, make_step<V>(o.step), options);
   }
   if (name == "forward-mode")
     return std::make_unique<ForwardMode<V>>(
-        problem, make_differentiable_step<V>(o.step),
+        problem, make_step<V>(o.step),
         ForwardModeOptions{.run = {.max_steps = o.max_steps},
                            .memory_limit = o.memory_limit,
                            .adjoint_tolerance = o.adjoint.relative_tolerance,

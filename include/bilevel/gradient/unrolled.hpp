@@ -134,8 +134,7 @@ Estimate<V> Unrolled<V>::estimate(const V& theta, const Warm<V>& warm) {
     if (problem_.capabilities().differenced) e.message += "; products by finite differences, as asked";
     e.cost.seconds_adjoint = watch.seconds();
     if (stop) {
-      const std::vector<double> nan(static_cast<std::size_t>(Space<V>::size(theta)), unknown);
-      Space<V>::from_host(nan.data(), e.gradient);
+      fill(unknown, e.gradient);
       e.status = stop->status;
       e.certificate.reason = e.message;
     } else {

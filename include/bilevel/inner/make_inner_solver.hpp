@@ -23,25 +23,29 @@ std::span<const std::string_view> inner_solver_names();
 /// InvalidInput that lists the names.
 [[noreturn]] void refuse_inner_solver(std::string_view name);
 
+/// The step that the minimiser of that name loops over, with its own options at their defaults. Throws
+/// InvalidInput for any other name, anderson among them: it has none.
+template <Vector V>
+std::unique_ptr<Step<V>> make_step(std::string_view name) {
+  if (name == "gradient-descent") return std::make_unique<GradientDescent<V>>();
+  if (name == "gradient-descent-backtracking") return std::make_unique<BacktrackingDescent<V>>();
+  if (name == "heavy-ball") return std::make_unique<HeavyBall<V>>();
+  if (name == "nesterov") return std::make_unique<Nesterov<V>>();
+  if (name == "adam") return std::make_unique<Adam<V>>();
+  if (name == "lbfgs") return std::make_unique<Lbfgs<V>>();
+  if (name == "newton") return std::make_unique<Newton<V>>();
+  if (name == "trust-region") return std::make_unique<TrustRegion<V>>();
+  refuse_inner_solver(name);
+}
+
 /// A solver of phase 1 by name, with its own options at their defaults: gradient-descent,
 /// gradient-descent-backtracking, heavy-ball, nesterov, adam, lbfgs, newton, trust-region, anderson.
 /// The problem must outlive the solver. Throws InvalidInput for any other name.
 template <Vector V>
 std::unique_ptr<InnerSolver<V>> make_inner_solver(std::string_view name, Problem<V>& problem,
                                                   const MinimiserOptions& options = {}) {
-  const auto loop = [&](std::unique_ptr<Step<V>> step) {
-    return std::make_unique<Minimiser<V>>(problem, std::move(step), options);
-  };
-  if (name == "gradient-descent") return loop(std::make_unique<GradientDescent<V>>());
-  if (name == "gradient-descent-backtracking") return loop(std::make_unique<BacktrackingDescent<V>>());
-  if (name == "heavy-ball") return loop(std::make_unique<HeavyBall<V>>());
-  if (name == "nesterov") return loop(std::make_unique<Nesterov<V>>());
-  if (name == "adam") return loop(std::make_unique<Adam<V>>());
-  if (name == "lbfgs") return loop(std::make_unique<Lbfgs<V>>());
-  if (name == "newton") return loop(std::make_unique<Newton<V>>());
-  if (name == "trust-region") return loop(std::make_unique<TrustRegion<V>>());
   if (name == "anderson") return std::make_unique<FixedPoint<V>>(problem, options);
-  refuse_inner_solver(name);
+  return std::make_unique<Minimiser<V>>(problem, make_step<V>(name), options);
 }
 
 /// The same for an equilibrium that minimises nothing: only anderson, since the others need a loss.

@@ -62,7 +62,6 @@ class Minimiser final : public InnerSolver<V> {
   static constexpr long patience = 20, search_patience = 500, plain_patience = 5000;
 
   Stop run();
-  std::optional<Stop> evaluate();
   std::optional<Stop> test();
   void remember_best();
   std::string progress() const;
@@ -109,10 +108,8 @@ Solution<V> Minimiser<V>::solve(const V& theta, double beta, const V& start) {
   if (!std::isfinite(beta)) throw InvalidInput(fmt::format("{}: beta = {} must be finite", name(), beta));
   nudged_.set(theta, beta);
   nudged_.cost() = {};
-  Space<V>::copy(start, state_.phi);
-  state_.evaluated = false;
-  state_.iteration = 0;
-  state_.value = state_.gradient_norm = state_.value_scale = scale_weight_ = 0;
+  state_.restart(start);
+  state_.value_scale = scale_weight_ = 0;
   state_.reach = options_.divergence * std::max(1.0, norm(start));
   best_value_ = best_norm_ = previous_value_ = previous_norm_ = lowest_value_ = lowest_norm_ = unknown;
   idle_ = unmoved_ = 0;
@@ -143,8 +140,8 @@ Solution<V> Minimiser<V>::solve(const V& theta, double beta, const V& start) {
 template <Vector V>
 Stop Minimiser<V>::run() {
   while (true) {
-    if (!state_.evaluated)
-      if (auto stop = evaluate()) return *stop;
+    if (auto stop = evaluate(nudged_, state_)) return *stop;
+    remember_best();
     if (auto stop = test()) return *stop;
     if (state_.iteration == 0)
       if (auto stop = step_->begin(nudged_, state_)) return *stop;
@@ -155,17 +152,6 @@ Stop Minimiser<V>::run() {
     }
     ++state_.iteration;
   }
-}
-
-template <Vector V>
-std::optional<Stop> Minimiser<V>::evaluate() {
-  state_.value = nudged_.value_and_gradient(state_.phi, state_.gradient);
-  state_.gradient_norm = norm(state_.gradient);
-  state_.evaluated = true;
-  if (auto stop = nudged_.fault(state_.value, state_.gradient, state_.gradient_norm, state_.iteration))
-    return stop;
-  remember_best();
-  return {};
 }
 
 template <Vector V>

@@ -59,7 +59,6 @@ class PlainRun : public InnerSolver<V> {
   /// The state is φ_k with its memory, evaluated, and about to be advanced.
   virtual std::optional<Stop> before_step() = 0;
 
-  std::optional<Stop> evaluate();
   std::optional<Stop> advance();
 
   Problem<V>& problem_;
@@ -113,10 +112,7 @@ Solution<V> PlainRun<V>::solve(const V& theta, double beta, const V& start) {
   if (!std::isfinite(beta)) throw InvalidInput(fmt::format("{}: beta = {} must be finite", name(), beta));
   nudged_.set(theta, beta);
   nudged_.cost() = {};
-  Space<V>::copy(start, state_.phi);
-  state_.evaluated = false;
-  state_.iteration = 0;
-  state_.value = state_.gradient_norm = unknown;
+  state_.restart(start);
   forward_steps_ = 0;
   complete_ = false;
   step_->check(nudged_, state_);
@@ -140,7 +136,7 @@ Solution<V> PlainRun<V>::solve(const V& theta, double beta, const V& start) {
 template <Vector V>
 Stop PlainRun<V>::run() {
   while (true) {
-    if (auto stop = evaluate()) return *stop;
+    if (auto stop = evaluate(nudged_, state_)) return *stop;
     const bool settled = state_.gradient_norm <= options_.tolerance;
     const bool last = options_.steps > 0 ? state_.iteration >= options_.steps
                                          : settled || state_.iteration >= options_.max_steps;
@@ -155,15 +151,6 @@ Stop PlainRun<V>::run() {
     if (auto stop = before_step()) return *stop;
     if (auto stop = advance()) return *stop;
   }
-}
-
-template <Vector V>
-std::optional<Stop> PlainRun<V>::evaluate() {
-  if (state_.evaluated) return {};
-  state_.value = nudged_.value_and_gradient(state_.phi, state_.gradient);
-  state_.gradient_norm = norm(state_.gradient);
-  state_.evaluated = true;
-  return nudged_.fault(state_.value, state_.gradient, state_.gradient_norm, state_.iteration);
 }
 
 template <Vector V>

@@ -173,7 +173,7 @@ std::optional<Stop> RecordedRun<V>::before_step() {
 template <Vector V>
 std::optional<Stop> RecordedRun<V>::advance_to(long iteration) {
   while (this->state_.iteration < iteration) {
-    if (auto stop = this->evaluate()) return stop;
+    if (auto stop = evaluate(this->nudged_, this->state_)) return stop;
     if (auto stop = this->advance()) return stop;
   }
   return {};
@@ -224,7 +224,7 @@ std::optional<Stop> RecordedRun<V>::reverse_step(V& gradient, V& pi) {
   State<V>& state = this->state_;
   Curvature<V>& curvature = this->nudged_.curvature(state.phi);
   if (!this->step_->linear()) {
-    if (auto stop = this->evaluate()) return stop;
+    if (auto stop = evaluate(this->nudged_, this->state_)) return stop;
     this->step_->differentiate(state);
   }
   this->step_->pullback(cotangent_, gradient_cotangent_);

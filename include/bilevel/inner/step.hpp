@@ -31,6 +31,14 @@ struct State {
   /// of terms that are larger than their sum.
   double value_noise() const { return std::pow(unit_roundoff<V>(), 2.0 / 3.0) * value_scale; }
 
+  /// To a start that nothing is known about yet.
+  void restart(const V& start) {
+    Space<V>::copy(start, phi);
+    evaluated = false;
+    iteration = 0;
+    value = gradient_norm = unknown;
+  }
+
   /// At least `count` memory vectors of phi's shape, the first `count` of them zero.
   void reset_memory(std::size_t count) {
     while (memory.size() < count) memory.push_back(Space<V>::zeros_like(phi));
@@ -53,6 +61,16 @@ struct Motion {
     for (V& each : memory) Space<V>::scale(0, each);
   }
 };
+
+/// Value and gradient at state.phi, unless they are there; the fault where an oracle gave what is not finite.
+template <Vector V>
+std::optional<Stop> evaluate(Nudged<V>& nudged, State<V>& state) {
+  if (state.evaluated) return {};
+  state.value = nudged.value_and_gradient(state.phi, state.gradient);
+  state.gradient_norm = norm(state.gradient);
+  state.evaluated = true;
+  return nudged.fault(state.value, state.gradient, state.gradient_norm, state.iteration);
+}
 
 /// Vectors of φ's shape that a step makes use of.
 struct Footprint {

@@ -9,6 +9,7 @@
 
 #include <bilevel/gradient/settled_value.hpp>
 #include <bilevel/outer/solve.hpp>
+#include <bilevel/space/eigen.hpp>
 
 namespace bilevel {
 
@@ -71,19 +72,14 @@ Summary search(std::string_view name, SettledValue<V>& value, const V& start, co
     throw InvalidInput(fmt::format("{}: the start has {} elements, the problem's theta has {}", name,
                                    Space<V>::size(start), Space<V>::size(like)));
   if (!all_finite(start)) throw InvalidInput(fmt::format("{}: the start theta holds NaN or infinity", name));
-  const auto to_host = [](const V& x) {
-    Eigen::VectorXd host(Space<V>::size(x));
-    Space<V>::to_host(x, host.data());
-    return host;
-  };
   V theta = Space<V>::zeros_like(start);
   const auto evaluate = [&](const Eigen::VectorXd& host) {
     Space<V>::from_host(host.data(), theta);
     Settled<V> settled = value.at(theta);
-    return detail::Evaluation{settled.value,  to_host(settled.phi),       settled.tolerance,
+    return detail::Evaluation{settled.value,  host_copy(settled.phi),     settled.tolerance,
                               settled.status, std::move(settled.message), settled.cost};
   };
-  return detail::search(name, evaluate, to_host(start), options);
+  return detail::search(name, evaluate, host_copy(start), options);
 }
 
 }  // namespace bilevel

@@ -66,6 +66,7 @@ struct Summary {
   double seconds = 0;
   std::vector<HistoryEntry> history;
   std::string estimator, optimizer;
+  std::string choice;  ///< of the last estimate, see Estimate
   double asked_gradient_tolerance = unknown;
   double used_inner_tolerance = unknown, used_adjoint_tolerance = unknown;
   bool resumed = false;
@@ -128,18 +129,14 @@ Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, con
     throw InvalidInput(fmt::format("solve: the start has {} elements, the problem's theta has {}",
                                    Space<V>::size(start), Space<V>::size(estimator.initial_theta())));
   if (!all_finite(start)) throw InvalidInput("solve: the start theta holds NaN or infinity");
-  const auto to_host = [](const V& x) {
-    Eigen::VectorXd host(Space<V>::size(x));
-    Space<V>::to_host(x, host.data());
-    return host;
-  };
-  detail::OuterRun run(options, estimator.name(), optimizer, to_host(start));
+  detail::OuterRun run(options, estimator.name(), optimizer, host_copy(start));
 
   const auto from_host = [](const Eigen::VectorXd& host, const V& like) {
     V x = Space<V>::zeros_like(like);
     Space<V>::from_host(host.data(), x);
     return x;
   };
+  std::string choice;
   while (run.begin_evaluation()) {
     const V theta = from_host(run.theta(), start);
     Warm<V> warm;
@@ -155,14 +152,17 @@ Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, con
       e = estimator.estimate(theta, warm);
       cost += e.cost;
       if (options.warm_start) warm = {e.phi, e.pi};
-      gradient = to_host(e.gradient);
+      gradient = host_copy(e.gradient);
       run.judge(e.certificate, run.theta(), gradient, succeeded(e.status));
     } while (run.tighten(e.certificate.verdict, succeeded(e.status)));
-    AcceptedPoint point{run.theta(),   to_host(e.phi), to_host(e.pi), gradient,
-                        e.outer_value, unknown,        e.certificate};
+    choice = e.choice;
+    AcceptedPoint point{run.theta(),   host_copy(e.phi), host_copy(e.pi), gradient,
+                        e.outer_value, unknown,          e.certificate};
     if (!run.end_evaluation(std::move(point), e.corrected_value, e.status, e.message, cost)) break;
   }
-  return run.finish();
+  Summary summary = run.finish();
+  summary.choice = std::move(choice);
+  return summary;
 }
 
 }  // namespace bilevel

@@ -56,4 +56,12 @@ struct Space<Eigen::Matrix<S, Eigen::Dynamic, 1>> {
 
 static_assert(Vector<Eigen::VectorXd> && Vector<Eigen::VectorXf>);
 
+/// The elements of x, whatever V is, as doubles in host memory.
+template <Vector V>
+Eigen::VectorXd host_copy(const V& x) {
+  Eigen::VectorXd host(Space<V>::size(x));
+  Space<V>::to_host(x, host.data());
+  return host;
+}
+
 }  // namespace bilevel

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace bilevel {
 
@@ -57,6 +58,13 @@ V duplicate(const V& x) {
   V y = Space<V>::zeros_like(x);
   Space<V>::copy(x, y);
   return y;
+}
+
+/// Sets every element. Passes through host memory: for what is done once, not in an iteration.
+template <Vector V>
+void fill(double value, V& x) {
+  const std::vector<double> host(static_cast<std::size_t>(Space<V>::size(x)), value);
+  Space<V>::from_host(host.data(), x);
 }
 
 /// Calls `use(j)` with `unit` set to the j-th unit vector, for each j in turn until it returns false. `zeros`
