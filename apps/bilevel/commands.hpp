@@ -10,5 +10,6 @@ namespace app {
 std::function<int()> add_doctor(CLI::App& program);
 std::function<int()> add_solve(CLI::App& program);
 std::function<int()> add_compare(CLI::App& program);
+std::function<int()> add_paper(CLI::App& program);
 
 }  // namespace app

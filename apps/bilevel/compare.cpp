@@ -2,7 +2,6 @@
 #include <cmath>
 #include <memory>
 #include <optional>
-#include <sstream>
 
 #include "commands.hpp"
 #include "method_arguments.hpp"
@@ -79,31 +78,6 @@ std::string short_bytes(std::size_t bytes) {
 /// In at most six characters.
 std::string short_count(double count) {
   return count < 1e6 ? fmt::format("{:.0f}", count) : fmt::format("{:.0e}", count);
-}
-
-/// Every line of the output has at most this many columns.
-constexpr std::size_t page = 100;
-
-std::size_t columns(std::string_view text) {
-  // Bytes that continue a character of UTF-8 are 10xxxxxx.
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-}
-
-/// `head` and the words of `text` on as many lines as they need, the later ones indented by `hang`.
-void print_wrapped(std::string head, const std::string& text, std::size_t hang) {
-  std::istringstream words(text);
-  std::string line = std::move(head);
-  for (std::string word; words >> word;) {
-    const bool begins = line.find_first_not_of(' ') == std::string::npos;
-    if (!begins && columns(line) + 1 + columns(word) > page) {
-      fmt::print("{}\n", line);
-      line = std::string(hang, ' ') + word;
-    } else {
-      line += (begins ? "" : " ") + word;
-    }
-  }
-  fmt::print("{}\n", line);
 }
 
 void print_table(const std::vector<Row>& rows, double truth_norm) {

@@ -72,8 +72,10 @@ void require_writable(const std::string& path) {
 }
 
 void write_json(const std::string& path, const Json& object) {
-  if (path.empty()) return;
-  const std::string text = object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (!path.empty()) write_text(path, object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+void write_text(const std::string& path, const std::string& text) {
   if (const std::string problem = bilevel::replace_file(path, text); !problem.empty())
     throw bilevel::InvalidInput(problem);
 }

@@ -20,5 +20,6 @@ Json describe(const bilevel::Cost& cost);
 void require_writable(const std::string& path);
 /// Replaces the file atomically; throws InvalidInput where that fails.
 void write_json(const std::string& path, const Json& object);
+void write_text(const std::string& path, const std::string& text);
 
 }  // namespace app

@@ -28,13 +28,15 @@ int run(int argc, char** argv) {
       "Examples:\n"
       "  bilevel doctor --problem logistic          is this problem fit for gradient-based learning?\n"
       "  bilevel solve --problem ridge --json r.json   learn its parameters\n"
-      "  bilevel compare --problem ridge            every estimator side by side\n\n"
+      "  bilevel compare --problem ridge            every estimator side by side\n"
+      "  bilevel paper --report paper.html          the claims behind all this, each put to the test\n\n"
       "Exit codes: 0 done and trustworthy, 1 the answer is no or not trustworthy, 2 bad usage or input, 3 "
       "internal error.");
   const std::vector<std::pair<std::string, std::function<int()>>> commands{
       {"doctor", app::add_doctor(program)},
       {"solve", app::add_solve(program)},
-      {"compare", app::add_compare(program)}};
+      {"compare", app::add_compare(program)},
+      {"paper", app::add_paper(program)}};
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

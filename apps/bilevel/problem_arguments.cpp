@@ -33,9 +33,7 @@ void ProblemArguments::add_to(CLI::App& command) {
   command.add_option("--penalty", settings.penalty, "global or per-feature, for problems with penalties");
   command.add_option("--seed", settings.seed, "Seed of everything random")
       ->capture_default_str()
-      ->check([](const std::string& text) {
-        return text.starts_with('-') ? std::string("must be zero or more") : std::string();
-      });
+      ->check(whole_number);
   command.add_option("--inner", inner, "Inner solver (default: newton up to 500 variables, lbfgs beyond)")
       ->type_name("NAME");
   command.add_option("--json", json, "Write the result as JSON to this file")->type_name("FILE");
@@ -91,6 +89,11 @@ Json ProblemArguments::describe(const bilevel::problems::ReferenceProblem& made)
 
 std::string positive(const std::string& text) {
   return finite_number(text) > 0 ? std::string() : fmt::format("{} must be a positive number", text);
+}
+
+std::string whole_number(const std::string& text) {
+  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  return digits ? std::string() : fmt::format("{} must be a whole number, not negative", text);
 }
 
 double finite_number(const std::string& text) {

@@ -1,12 +1,11 @@
 #include <algorithm>
-#include <atomic>
-#include <csignal>
 #include <filesystem>
 #include <memory>
 
 #include <bilevel/outer/search.hpp>
 
 #include "commands.hpp"
+#include "interrupt.hpp"
 #include "method_arguments.hpp"
 #include "problem_arguments.hpp"
 #include "terminal.hpp"
@@ -17,14 +16,6 @@ namespace {
 using Vec = Eigen::VectorXd;
 using bilevel::InvalidInput;
 using bilevel::Verdict;
-
-std::atomic<bool> interrupted{false};
-
-/// The first Ctrl-C ends the run after the evaluation in progress; the second ends the program.
-extern "C" void on_interrupt(int signal) {
-  interrupted = true;
-  std::signal(signal, SIG_DFL);
-}
 
 struct SolveArguments {
   ProblemArguments problem;
@@ -177,14 +168,13 @@ int run(const SolveArguments& a) {
         bilevel::ToleranceSchedule::fixed(a.inner_tolerance > 0 ? a.inner_tolerance : 1e-10,
                                           a.adjoint_tolerance > 0 ? a.adjoint_tolerance : 1e-10);
   Progress progress;
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
+  catch_interrupts();
   options.callback = [&](const bilevel::HistoryEntry& h) {
     progress.show(searching
                       ? fmt::format("improvement {:>4}  outer loss {:.8g}", h.iteration, h.outer_value)
                       : fmt::format("iteration {:>4}  outer loss {:.8g}  gradient {:.2e} ± {:.1e} ({})",
                                     h.iteration, h.outer_value, h.gradient_norm, h.bound, name(h.verdict)));
-    return !interrupted;
+    return !interrupted();
   };
 
   const std::string inner_name = a.problem.inner_name(size);

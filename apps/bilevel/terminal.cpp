@@ -1,7 +1,10 @@
 #include "terminal.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
+#include <utility>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -19,6 +22,37 @@ std::string coloured(Colour colour, std::string_view text) {
   if (colour == Colour::yellow) code = "33";
   if (colour == Colour::red) code = "31";
   return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
+}
+
+std::size_t columns(std::string_view text) {
+  // Bytes that continue a character of UTF-8 are 10xxxxxx.
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
+  std::istringstream words{std::string(text)};
+  std::vector<std::string> lines(1);
+  for (std::string word; words >> word;) {
+    if (!lines.back().empty() && columns(lines.back()) + 1 + columns(word) > width) lines.emplace_back();
+    lines.back() += (lines.back().empty() ? "" : " ") + word;
+  }
+  return lines;
+}
+
+void print_wrapped(std::string head, const std::string& text, std::size_t hang) {
+  std::istringstream words(text);
+  std::string line = std::move(head);
+  for (std::string word; words >> word;) {
+    const bool begins = line.find_first_not_of(' ') == std::string::npos;
+    if (!begins && columns(line) + 1 + columns(word) > page) {
+      fmt::print("{}\n", line);
+      line = std::string(hang, ' ') + word;
+    } else {
+      line += (begins ? "" : " ") + word;
+    }
+  }
+  fmt::print("{}\n", line);
 }
 
 Progress::Progress() : visible_(::isatty(STDERR_FILENO) == 1) {}

@@ -15,40 +15,11 @@
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
+#include "program.hpp"
+
 namespace {
 
-using nlohmann::json;
-
-struct Result {
-  int code = -1;
-  std::string out, err;
-};
-
-std::string scratch(const std::string& name) {
-  return (std::filesystem::temp_directory_path() / ("bilevel_" + std::to_string(::getpid()) + "_" + name))
-      .string();
-}
-
-std::string slurp(const std::string& path) {
-  std::stringstream s;
-  s << std::ifstream(path).rdbuf();
-  return s.str();
-}
-
-Result run(const std::string& arguments) {
-  const std::string out = scratch("out"), err = scratch("err");
-  const int status =
-      std::system((std::string(BILEVEL_PROGRAM) + " " + arguments + " >" + out + " 2>" + err).c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp(out), slurp(err)};
-}
-
-json run_json(const std::string& arguments, int expected_code) {
-  const std::string path = scratch("json");
-  std::filesystem::remove(path);
-  const Result r = run(arguments + " --json " + path);
-  EXPECT_EQ(r.code, expected_code) << arguments << "\n" << r.out << r.err;
-  return json::parse(slurp(path));
-}
+using namespace program;
 
 std::vector<std::string> problem_names() {
   std::vector<std::string> names;

@@ -1,0 +1,126 @@
+#include "catalogue.hpp"
+#include "claim.hpp"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "layered_network.hpp"
+
+namespace claims {
+
+static void run(Laboratory& lab, Outcome& outcome);
+
+const Claim energy_networks{
+    .name = "energy-networks",
+    .title = "A feed-forward network as the minimum of an energy",
+    .place = "Appendix A.1",
+    .statement =
+        "E = ½‖φ⁰ − x‖² + ½Σ‖φ^(l+1) − ρ(W^l φ^l + b^l)‖² has one global minimiser, the activity of the "
+        "feed-forward pass, with energy 0, whether φ⁰ is free or clamped to x. The outer gradient of a "
+        "cost C(φ^L, y) with this inner loss is backpropagation's: implicit differentiation gives it "
+        "exactly, equilibrium propagation in the limit β → 0.",
+    .protocol =
+        "20 random networks 3-5-4-2 of tanh units with random weights, biases, inputs and targets, θ all "
+        "59 weights and biases, C = ½‖φ^L − y‖². E is minimised by L-BFGS from 10 random starts each, "
+        "with φ⁰ free and with φ⁰ clamped. Gradients at the settled state by implicit differentiation, "
+        "and by equilibrium propagation with 2 and 3 points for 8 values of β from 10⁻³ to 10⁻⁴.",
+    .truth = "The forward pass, and backpropagation written out by hand.",
+    .slip = "",
+    .expected = "forward pass, E = 0; backprop; slopes 1, 2",
+    .run = run};
+
+static void run(Laboratory& lab, Outcome& outcome) {
+  using layered::layers, layered::Network, layered::parameters, layered::widths;
+  double forward_energy = 0, forward_slope = 0, elsewhere = 0, implicit_error = 0, free_gradient = 0;
+  int starts = 0, unsettled = 0, higher = 0;
+  std::vector<double> strengths = geometric(1e-3, 1e-4, 8);
+  std::vector<double> two(strengths.size(), 0), three(strengths.size(), 0);
+  double worst_two = 0, worst_three = 0;
+  for (std::uint64_t draw = 0; draw < 20; ++draw) {
+    const std::uint64_t number = 100 * draw;
+    Network net{lab.vector(3, number), lab.vector(2, number + 1)};
+    Vec theta = lab.vector(parameters(), number + 2);
+    for (std::size_t l = 0, at = 0; l < layers; ++l) {
+      const Index count = widths[l + 1] * widths[l];
+      theta.segment(static_cast<Index>(at), count) /= std::sqrt(static_cast<double>(widths[l]));
+      theta.segment(static_cast<Index>(at) + count, widths[l + 1]) *= 0.3;
+      at += static_cast<std::size_t>(count + widths[l + 1]);
+    }
+    for (const bool free_input : {true, false}) {
+      net.free_input = free_input;
+      auto problem = net.problem(theta);
+      const Vec forward = net.forward(theta);
+      Vec slope_there(net.size());
+      forward_energy = std::max(forward_energy, problem.inner(forward, theta, {.phi = &slope_there}));
+      forward_slope = std::max(forward_slope, slope_there.norm());
+      const auto minimiser = settler("lbfgs", problem, 1e-11);
+      for (std::uint64_t start = 0; start < 10; ++start) {
+        const auto end = minimiser->solve(theta, 0, 2 * lab.vector(net.size(), number + 10 + start));
+        ++starts;
+        unsettled += !(end.residual_norm < 1e-9);
+        // A stationary point above energy 0 is no global minimiser and says nothing against there being one.
+        if (end.value > 1e-12)
+          ++higher;
+        else
+          elsewhere = std::max(elsewhere, (end.phi - forward).norm());
+      }
+    }
+    // φ⁰ is clamped from here on.
+    auto problem = net.problem(theta);
+    const Vec forward = net.forward(theta), truth = net.backpropagation(theta);
+    const auto inner = settler("newton", problem, 1e-14);
+    const auto e = lab.estimator("implicit-cg", problem, *inner)->estimate(theta, {});
+    implicit_error = std::max(implicit_error, (e.gradient - truth).norm() / truth.norm());
+    Vec of_energy(theta.size());
+    problem.inner(forward, theta, {.theta = &of_energy});
+    free_gradient = std::max(free_gradient, of_energy.norm());
+    std::vector<double> errors_two, errors_three;
+    for (std::size_t i = 0; i < strengths.size(); ++i) {
+      bilevel::EstimatorOptions options;
+      options.beta = strengths[i];
+      options.certificate.enabled = false;
+      const auto error = [&](const char* name) {
+        const auto estimate =
+            lab.estimator(name, problem, *inner, options)->estimate(theta, {.phi = forward});
+        return (estimate.gradient - truth).norm() / truth.norm();
+      };
+      errors_two.push_back(error("ep-forward-2"));
+      errors_three.push_back(error("ep-forward-3"));
+      two[i] = std::max(two[i], errors_two.back());
+      three[i] = std::max(three[i], errors_three.back());
+    }
+    worst_two = std::max(worst_two, std::abs(slope(strengths, errors_two) - 1));
+    worst_three = std::max(worst_three, std::abs(slope(strengths, errors_three) - 2));
+  }
+  outcome.at_most("energy of the forward pass", 1e-28, forward_energy);
+  outcome.at_most("‖∂φ E‖ at the forward pass", 1e-14, forward_slope);
+  outcome.at_most("minimisers of energy 0: distance from the forward pass", 1e-7, elsewhere);
+  outcome.check("starts that did not settle", "0 of 400", fmt::format("{} of {}", unsettled, starts),
+                unsettled == 0);
+  outcome.at_most("‖∂θ E‖ at the forward pass", 1e-14, free_gradient);
+  outcome.at_most("implicit differentiation against backpropagation, relative", 1e-8, implicit_error);
+  outcome.at_most("|slope − 1| of the error of 2 points over β", 0.05, worst_two);
+  outcome.at_most("|slope − 2| of the error of 3 points over β", 0.15, worst_three);
+  if (higher > 0)
+    outcome.note(
+        fmt::format("{} of {} starts ended in a stationary point with a positive energy: one global "
+                    "minimiser does not mean that there are no local ones.",
+                    higher, starts));
+  std::vector<double> first, second;
+  for (const double beta : strengths) {
+    first.push_back(two[0] * beta / strengths[0]);
+    second.push_back(three[0] * std::pow(beta / strengths[0], 2));
+  }
+  outcome.show(Chart("Equilibrium propagation against backpropagation")
+                   .x("β", true)
+                   .y("relative error, worst of 20 networks", true)
+                   .dots("2 points", strengths, two)
+                   .line("∝ β", strengths, first, true)
+                   .dots("3 points", strengths, three)
+                   .line("∝ β²", strengths, second, true));
+  outcome.measured = fmt::format("within {:.0e}; backprop {:.0e}; ± {:.2f}, {:.2f}", elsewhere,
+                                 implicit_error, worst_two, worst_three);
+}
+
+}  // namespace claims

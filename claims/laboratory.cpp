@@ -1,0 +1,198 @@
+#include "laboratory.hpp"
+
+#include <cmath>
+#include <stdexcept>
+
+#include "planted.hpp"
+
+namespace claims {
+
+const std::vector<std::pair<std::string_view, Defect>>& defects() {
+  static const std::vector<std::pair<std::string_view, Defect>> list{{"cross-sign", Defect::cross_sign},
+                                                                     {"hessian-scale", Defect::hessian_scale},
+                                                                     {"adjoint-scale", Defect::adjoint_scale},
+                                                                     {"nudge-scale", Defect::nudge_scale},
+                                                                     {"stencil", Defect::stencil}};
+  return list;
+}
+
+std::uint64_t Laboratory::seed(std::uint64_t number) const {
+  // splitmix64: neighbouring seeds and numbers give unrelated streams.
+  std::uint64_t z = seed_ * 0x9e3779b97f4a7c15u + number + 1;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+Vec Laboratory::vector(Index size, std::uint64_t number) const {
+  Vec x(size);
+  bilevel::Space<Vec>::random(seed(number), x);
+  return x;
+}
+
+Mat Laboratory::matrix(Index rows, Index columns, std::uint64_t number) const {
+  return Eigen::Map<const Mat>(vector(rows * columns, number).data(), rows, columns);
+}
+
+std::unique_ptr<bilevel::AdjointSolver<Vec>> Laboratory::adjoint(
+    std::unique_ptr<bilevel::AdjointSolver<Vec>> solver) const {
+  if (defect_ != Defect::adjoint_scale) return solver;
+  return std::make_unique<planted::DoubledAdjoint>(std::move(solver));
+}
+
+std::unique_ptr<bilevel::AdjointSolver<Vec>> Laboratory::adjoint(
+    std::string_view name, const bilevel::AdjointOptions& options) const {
+  return adjoint(bilevel::make_adjoint_solver<Vec>(name, options));
+}
+
+std::unique_ptr<bilevel::Estimator<Vec>> Laboratory::implicit(
+    bilevel::Equilibrium<Vec>& problem, bilevel::InnerSolver<Vec>& inner,
+    std::unique_ptr<bilevel::AdjointSolver<Vec>> solver, const bilevel::ImplicitOptions& options) const {
+  solver = adjoint(std::move(solver));
+  const auto make = [&](bilevel::Equilibrium<Vec>& p) {
+    return std::make_unique<bilevel::Implicit<Vec>>(p, inner, std::move(solver), options);
+  };
+  if (!curved()) return make(problem);
+  return std::make_unique<planted::CurvedEstimator<bilevel::Equilibrium<Vec>>>(problem, defect_, make);
+}
+
+std::unique_ptr<bilevel::Estimator<Vec>> Laboratory::estimator(
+    std::string_view name, bilevel::Equilibrium<Vec>& problem, bilevel::InnerSolver<Vec>& inner,
+    const bilevel::EstimatorOptions& options) const {
+  if (defect_ != Defect::none)
+    for (const std::string_view solver : bilevel::adjoint_solver_names())
+      if (name == bilevel::estimator_name(solver))
+        return implicit(problem, inner, bilevel::make_adjoint_solver<Vec>(solver, options.adjoint),
+                        {options.certificate, options.outer_tolerance});
+  const auto make = [&](bilevel::Equilibrium<Vec>& p) {
+    return bilevel::make_estimator<Vec>(name, p, inner, options);
+  };
+  if (!curved()) return make(problem);
+  return std::make_unique<planted::CurvedEstimator<bilevel::Equilibrium<Vec>>>(problem, defect_, make);
+}
+
+std::unique_ptr<bilevel::Estimator<Vec>> Laboratory::estimator(
+    std::string_view name, bilevel::Problem<Vec>& problem, bilevel::InnerSolver<Vec>& inner,
+    const bilevel::EstimatorOptions& options) const {
+  if (defect_ == Defect::nudge_scale && name.starts_with("ep-"))
+    return std::make_unique<planted::DoubledPropagation>(
+        bilevel::make_estimator<Vec>(name, problem, inner, options));
+  if (defect_ == Defect::stencil && name.starts_with("ep-forward-")) {
+    const int points = std::stoi(std::string(name.substr(11)));
+    return std::make_unique<planted::WeightedPropagation>(problem, inner, forward_stencil(points),
+                                                          options.beta == 0 ? 1e-3 : options.beta);
+  }
+  if (defect_ != Defect::none)
+    for (const std::string_view solver : bilevel::adjoint_solver_names())
+      if (name == bilevel::estimator_name(solver))
+        return estimator(name, static_cast<bilevel::Equilibrium<Vec>&>(problem), inner, options);
+  const auto make = [&](bilevel::Problem<Vec>& p) {
+    return bilevel::make_estimator<Vec>(name, p, inner, options);
+  };
+  if (!curved()) return make(problem);
+  return std::make_unique<planted::CurvedEstimator<bilevel::Problem<Vec>>>(problem, defect_, make);
+}
+
+std::unique_ptr<bilevel::Curvature<Vec>> Laboratory::curvature(bilevel::Equilibrium<Vec>& problem,
+                                                               const Vec& phi, const Vec& theta,
+                                                               double beta) const {
+  std::unique_ptr<bilevel::Curvature<Vec>> curvature;
+  problem.linearise(phi, theta, beta, curvature);
+  if (!curved()) return curvature;
+  auto wrong = std::make_unique<planted::WrongCurvature>(defect_);
+  wrong->honest = std::move(curvature);
+  return wrong;
+}
+
+namespace {
+
+Weights weights_of(const bilevel::Stencil& stencil, Defect defect) {
+  const int shift = defect == Defect::stencil ? 1 : 0, factor = defect == Defect::nudge_scale ? 2 : 1;
+  Weights w;
+  for (std::size_t i = 0; i < stencil.points().size(); ++i) {
+    w.points.push_back(stencil.points()[i] + shift);
+    w.coefficients.push_back(factor * stencil.coefficient(i));
+  }
+  return w;
+}
+
+}  // namespace
+
+Weights Laboratory::forward_stencil(int points) const {
+  return weights_of(bilevel::Stencil::forward(points), defect_);
+}
+
+Weights Laboratory::central_stencil() const {
+  return weights_of(bilevel::Stencil::central(), defect_);
+}
+
+bilevel::Solution<Vec> Settling::solve(const Vec& theta, double beta, const Vec& start) {
+  bilevel::Solution<Vec> s;
+  s.phi = function_(theta, beta, start);
+  Vec residual(s.phi.size()), outer(s.phi.size());
+  s.value = problem_.inner(s.phi, theta, {.phi = &residual});
+  if (beta != 0) {
+    s.value += beta * problem_.outer(s.phi, theta, {.phi = &outer});
+    residual += beta * outer;
+  }
+  s.residual_norm = s.tolerance = residual.norm();
+  s.status = bilevel::Status::converged;
+  s.message = "settled by a function";
+  return s;
+}
+
+std::unique_ptr<bilevel::InnerSolver<Vec>> settler(std::string_view name, bilevel::Problem<Vec>& problem,
+                                                   double tolerance) {
+  bilevel::MinimiserOptions options;
+  options.gradient_tolerance = tolerance;
+  return bilevel::make_inner_solver<Vec>(name, problem, options);
+}
+
+Vec settled(bilevel::Problem<Vec>& problem, const Vec& theta, double beta) {
+  Vec phi = problem.initial_phi();
+  double best = std::numeric_limits<double>::infinity();
+  // As far as rounding lets it go: a few Newton steps beyond the last that made the residual smaller.
+  for (const double tolerance : {1e-10, 1e-13, 1e-15}) {
+    const auto solution = settler("newton", problem, tolerance)->solve(theta, beta, phi);
+    if (!(solution.residual_norm < best)) break;
+    best = solution.residual_norm;
+    phi = solution.phi;
+  }
+  if (!(best < 1e-9)) throw std::runtime_error("Newton's method did not settle the problem");
+  return phi;
+}
+
+double slope(const std::vector<double>& x, const std::vector<double>& y) {
+  double n = 0, sx = 0, sy = 0, sxx = 0, sxy = 0;
+  for (std::size_t i = 0; i < x.size() && i < y.size(); ++i) {
+    if (!(x[i] > 0 && y[i] > 0 && std::isfinite(x[i]) && std::isfinite(y[i]))) continue;
+    const double u = std::log(x[i]), v = std::log(y[i]);
+    n += 1, sx += u, sy += v, sxx += u * u, sxy += u * v;
+  }
+  return (n * sxy - sx * sy) / (n * sxx - sx * sx);
+}
+
+std::vector<double> geometric(double from, double to, int count) {
+  std::vector<double> x;
+  for (int i = 0; i < count; ++i) x.push_back(from * std::pow(to / from, double(i) / (count - 1)));
+  return x;
+}
+
+bilevel::Estimate<Vec> planted::WeightedPropagation::estimate(const Vec& theta,
+                                                              const bilevel::Warm<Vec>& warm) {
+  bilevel::Estimate<Vec> e;
+  Vec phi = warm.phi.value_or(problem_.initial_phi()), inner(theta.size()), outer(theta.size());
+  e.gradient = Vec::Zero(theta.size());
+  for (std::size_t i = 0; i < weights_.points.size(); ++i) {
+    const double t = weights_.points[i] * beta_;
+    phi = inner_.solve(theta, t, phi).phi;
+    problem_.inner(phi, theta, {.theta = &inner});
+    e.outer_value = problem_.outer(phi, theta, {.theta = &outer});
+    e.gradient += weights_.coefficients[i] / beta_ * (inner + t * outer);
+  }
+  e.phi = phi;
+  e.status = bilevel::Status::converged;
+  return e;
+}
+
+}  // namespace claims

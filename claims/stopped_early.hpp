@@ -1,0 +1,146 @@
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include <Eigen/Cholesky>
+#include <Eigen/Eigenvalues>
+
+#include "laboratory.hpp"
+
+namespace claims {
+
+/// Coupled double wells, L_in = Σ(¼φ_i⁴ − ½φ_i²) + ½φᵀAφ − φᵀ(Jθ + b) and L_out = ½‖φ − y‖²: bounded from
+/// below for every β ≥ 0, with an indefinite Hessian between the wells.
+class DoubleWells final : public bilevel::Problem<Vec> {
+ public:
+  DoubleWells(const Laboratory& lab, Index size, Index parameters, std::uint64_t number)
+      : coupling_(lab.matrix(size, parameters, number) / std::sqrt(double(size))),
+        tilt_(0.3 * lab.vector(size, number + 1)),
+        target_(lab.vector(size, number + 2)) {
+    const Mat m = lab.matrix(size, size, number + 3);
+    matrix_ = 0.3 / double(size) * m * m.transpose();
+  }
+
+  Vec initial_phi() const override { return Vec::Zero(tilt_.size()); }
+  Vec initial_theta() const override { return Vec::Zero(coupling_.cols()); }
+  double inner(const Vec& phi, const Vec& theta, bilevel::Wanted<Vec> wanted) override {
+    const Vec force = coupling_ * theta + tilt_, pull = matrix_ * phi;
+    if (wanted.phi) *wanted.phi = phi.array().cube().matrix() - phi + pull - force;
+    if (wanted.theta) *wanted.theta = -(coupling_.transpose() * phi);
+    return (phi.array().square() * (0.25 * phi.array().square() - 0.5)).sum() + 0.5 * phi.dot(pull) -
+           phi.dot(force);
+  }
+  double outer(const Vec& phi, const Vec&, bilevel::Wanted<Vec> wanted) override {
+    if (wanted.phi) *wanted.phi = phi - target_;
+    if (wanted.theta) wanted.theta->setZero();
+    return 0.5 * (phi - target_).squaredNorm();
+  }
+  void linearise(const Vec& phi, const Vec&, double beta,
+                 std::unique_ptr<bilevel::Curvature<Vec>>& reuse) override {
+    if (!reuse) reuse = std::make_unique<Bends>();
+    auto& bends = static_cast<Bends&>(*reuse);
+    bends.hessian = hessian(phi);
+    bends.hessian.diagonal().array() += beta;
+    bends.coupling = &coupling_;
+  }
+
+  Mat hessian(const Vec& phi) const {
+    Mat h = matrix_;
+    h.diagonal().array() += 3 * phi.array().square() - 1;
+    return h;
+  }
+  /// ∇θ at a stationary point.
+  Vec gradient_at(const Vec& phi) const {
+    return coupling_.transpose() * hessian(phi).ldlt().solve(phi - target_);
+  }
+
+ private:
+  struct Bends final : bilevel::Curvature<Vec> {
+    void times(const Vec& v, Vec& out) override { out = hessian * v; }
+    void cross_times(const Vec& v, Vec& out) override { out = -(coupling->transpose() * v); }
+    void cross_apply(const Vec& u, Vec& out) override { out = -(*coupling * u); }
+    bool dense(Mat& out) override {
+      out = hessian;
+      return true;
+    }
+    Mat hessian;
+    const Mat* coupling = nullptr;
+  };
+
+  Mat coupling_, matrix_;
+  Vec tilt_, target_;
+};
+
+/// A problem whose phase 1 gave up after five steps of gradient descent and says that it has converged.
+/// Nudged phases are settled by gradient descent from wherever they start, to the end.
+struct StoppedEarly {
+  static constexpr double step = 0.05;
+
+  StoppedEarly(const Laboratory& lab, std::uint64_t number)
+      : problem(lab, 6, 3, number),
+        theta(lab.vector(3, number + 4)),
+        descent(problem,
+                std::make_unique<bilevel::GradientDescent<Vec>>(bilevel::GradientDescentOptions{step}),
+                {.gradient_tolerance = 1e-7, .max_iterations = 20000}),
+        settling(problem, [this](const Vec& at, double beta, const Vec& start) -> Vec {
+          return beta == 0 ? stopped : descent.solve(at, beta, start).phi;
+        }) {
+    stopped = 0.3 * lab.vector(6, number + 5);
+    Vec slope(6);
+    for (int k = 0; k < 5; ++k) {
+      problem.inner(stopped, theta, {.phi = &slope});
+      stopped -= step * slope;
+    }
+    const Mat h = problem.hessian(stopped);
+    eigenvalues = h.selfadjointView<Eigen::Lower>().eigenvalues();
+    const auto end = descent.solve(theta, 0, stopped);
+    minimum = settler("newton", problem, 1e-13)->solve(theta, 0, end.phi).phi;
+    truth = problem.gradient_at(minimum);
+    // The minimum must be one, and the one that descent was on its way to.
+    usable = eigenvalues[0] < -0.1 && (minimum - end.phi).norm() < 1e-4 &&
+             problem.hessian(minimum).selfadjointView<Eigen::Lower>().eigenvalues()[0] > 0.05;
+  }
+  StoppedEarly(const StoppedEarly&) = delete;
+
+  DoubleWells problem;
+  Vec theta, stopped, minimum, truth, eigenvalues;
+  bilevel::Minimiser<Vec> descent;
+  Settling settling;
+  bool usable = false;
+};
+
+/// What became of a method on the problems stopped early. Errors are relative to the first-order
+/// approximation's, which is ‖π*χ‖ whatever the problem.
+struct Behaviour {
+  std::vector<double> errors, sizes;
+  int trials = 0, finite = 0, flagged = 0, expected_status = 0;
+
+  void add(const bilevel::Estimate<Vec>& e, const StoppedEarly& trial, bool as_expected) {
+    ++trials;
+    finite += e.gradient.allFinite();
+    // A caller who looks at both knows.
+    flagged += !succeeded(e.status) || e.certificate.verdict != bilevel::Verdict::trusted;
+    expected_status += as_expected;
+    const double error = (e.gradient - trial.truth).norm() / trial.truth.norm();
+    errors.push_back(std::isfinite(error) ? error : std::numeric_limits<double>::infinity());
+  }
+  double share(int count) const { return trials > 0 ? double(count) / trials : 0; }
+};
+
+/// Conjugate gradients by the book, blind to the sign of pᵀHp: the K-th iterate.
+inline Vec textbook_conjugate_gradients(bilevel::Curvature<Vec>& curvature, const Vec& g, Index steps) {
+  Vec x = Vec::Zero(g.size()), r = g, p = g, q(g.size());
+  for (Index k = 0; k < steps; ++k) {
+    curvature.times(p, q);
+    const double squared = r.squaredNorm(), alpha = squared / p.dot(q);
+    x += alpha * p;
+    r -= alpha * q;
+    p = r + r.squaredNorm() / squared * p;
+  }
+  return x;
+}
+
+}  // namespace claims

@@ -1,0 +1,212 @@
+#include "paper_page.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "reading.hpp"
+
+namespace report {
+namespace {
+
+Json text_block(std::string text) {
+  return {{"type", "text"}, {"text", std::move(text)}};
+}
+
+Json link_to(const Reading& claim) {
+  return {{"text", claim.text("title")}, {"link", fmt::format("#{}", claim.text("name"))}};
+}
+
+Json status(bool holds) {
+  return {{"status", holds ? "holds" : "fails"}};
+}
+
+std::string duration(double seconds) {
+  return seconds < 10 ? fmt::format("{:.2g} s", seconds) : fmt::format("{:.0f} s", seconds);
+}
+
+/// What the paper shows as "Figure 12B" or "Table 1", redrawn by a claim.
+struct Exhibit {
+  int number;
+  std::string label;
+  Json block;
+};
+
+std::vector<Exhibit> exhibits(const Reading& claims, const std::string& kind) {
+  std::vector<Exhibit> found;
+  for (std::size_t i = 0; i < claims.size(); ++i) {
+    const Reading claim = claims[i];
+    const auto blocks = claim.find("blocks");
+    for (std::size_t j = 0; blocks && j < blocks->size(); ++j) {
+      const Reading block = (*blocks)[j];
+      const std::string label = block.text_or_empty("label");
+      if (!label.starts_with(kind + " ")) continue;
+      int number = 0;
+      std::from_chars(label.data() + kind.size() + 1, label.data() + label.size(), number);
+      found.push_back({number, label, block.json()});
+      found.back().block["source"] = link_to(claim);
+    }
+  }
+  std::stable_sort(found.begin(), found.end(), [](const Exhibit& a, const Exhibit& b) {
+    return std::tie(a.number, a.label) < std::tie(b.number, b.label);
+  });
+  return found;
+}
+
+/// One section with all exhibits of a kind; those of one number, such as 1A and 1B, side by side.
+void add_exhibits(Json& sections, const Reading& claims, const std::string& kind, const std::string& title) {
+  const std::vector<Exhibit> all = exhibits(claims, kind);
+  if (all.empty()) return;
+  Json blocks = Json::array();
+  for (std::size_t i = 0; i < all.size();) {
+    Json group = Json::array();
+    const int number = all[i].number;
+    for (; i < all.size() && all[i].number == number; ++i) group.push_back(all[i].block);
+    if (group.size() == 1)
+      blocks.push_back(group[0]);
+    else
+      blocks.push_back({{"type", "columns"}, {"blocks", std::move(group)}});
+  }
+  sections.push_back({{"id", "the-" + kind + "s"}, {"title", title}, {"blocks", std::move(blocks)}});
+}
+
+Json summary(const Reading& claims) {
+  Json rows = Json::array();
+  for (std::size_t i = 0; i < claims.size(); ++i) {
+    const Reading claim = claims[i];
+    rows.push_back({link_to(claim), claim.text("place"), claim.text("expected"), claim.text("measured"),
+                    status(claim.at("holds").truth())});
+  }
+  return {{"type", "table"},
+          {"title", ""},
+          {"columns", {"Claim", "Place", "Expected", "Measured", "Status"}},
+          {"rows", std::move(rows)}};
+}
+
+/// Blocks as they are, but charts that follow each other side by side.
+void add_blocks(Json& target, const Reading& blocks) {
+  const auto is_chart = [&](std::size_t i) {
+    return i < blocks.size() && blocks[i].text_or_empty("type") == "chart";
+  };
+  for (std::size_t i = 0; i < blocks.size();) {
+    if (!is_chart(i) || !is_chart(i + 1)) {
+      target.push_back(blocks[i++].json());
+      continue;
+    }
+    Json charts = Json::array();
+    for (; is_chart(i); ++i) charts.push_back(blocks[i].json());
+    target.push_back({{"type", "columns"}, {"blocks", std::move(charts)}});
+  }
+}
+
+Json claim_section(const Reading& claim, const std::string& seed) {
+  Json blocks = Json::array({text_block(claim.text("statement"))});
+  Json facts = Json::array();
+  facts.push_back({"Place", claim.text("place")});
+  facts.push_back({"Protocol", claim.text("protocol")});
+  facts.push_back({"Truth", claim.text("truth")});
+  if (const std::string slip = claim.text_or_empty("slip"); !slip.empty())
+    facts.push_back({"Slip of the text", slip});
+  facts.push_back({"Expected", claim.text("expected")});
+  facts.push_back({"Measured", claim.text("measured")});
+  if (const auto seconds = claim.find("seconds")) facts.push_back({"Time", duration(seconds->number())});
+  blocks.push_back({{"type", "facts"}, {"items", std::move(facts)}});
+
+  Json rows = Json::array();
+  const Reading checks = claim.at("checks");
+  for (std::size_t i = 0; i < checks.size(); ++i) {
+    const Reading check = checks[i];
+    rows.push_back({check.text("what"), check.text("expected"), check.text("measured"),
+                    status(check.at("holds").truth())});
+  }
+  blocks.push_back({{"type", "table"},
+                    {"title", "Checks"},
+                    {"columns", {"What", "Expected", "Measured", "Status"}},
+                    {"rows", std::move(rows)}});
+  if (const auto given = claim.find("blocks")) add_blocks(blocks, *given);
+  const std::string name = claim.text("name");
+  blocks.push_back(
+      {{"type", "code"}, {"text", fmt::format("bilevel paper --claim {} --seed {}", name, seed)}});
+  return {{"id", name},
+          {"title", claim.text("title")},
+          {"level", 2},
+          {"status", claim.at("holds").truth() ? "holds" : "fails"},
+          {"blocks", std::move(blocks)}};
+}
+
+}  // namespace
+
+Json paper_page(const Json& result) {
+  const Reading root(result, "");
+  const Reading claims = root.at("claims");
+  const Reading seed_value = root.at("seed");
+  if (!seed_value.json().is_number_integer()) seed_value.fail("must be a whole number");
+  const std::string seed = seed_value.json().dump();
+  std::size_t holding = 0;
+  Json slips = Json::array();
+  for (std::size_t i = 0; i < claims.size(); ++i) {
+    const Reading claim = claims[i];
+    holding += claim.at("holds").truth();
+    if (const std::string slip = claim.text_or_empty("slip"); !slip.empty())
+      slips.push_back(Json::array({link_to(claim), slip}));
+  }
+
+  std::string lead =
+      "Each statement of the paper “Beyond backpropagation” that can be true or false, run as an experiment "
+      "and compared with a truth known from elsewhere: a closed form, or a reference of much higher "
+      "accuracy.";
+  const std::string planted = root.text_or_empty("planted");
+  if (!planted.empty())
+    lead += fmt::format(
+        "\n\nThis run has a defect on purpose, “{}”: the claims that rest on the defective part "
+        "must fail, the others must still hold.",
+        planted);
+
+  if (const auto interrupted = root.find("interrupted"); interrupted && interrupted->truth())
+    lead += "\n\nThe run was interrupted: the claims that are missing here were not tried.";
+
+  Json facts = Json::array();
+  facts.push_back({"Claims that hold",
+                   {{"text", fmt::format("{} of {}", holding, claims.size())},
+                    {"status", root.at("holds").truth() ? "holds" : "fails"}}});
+  facts.push_back({"Seed", seed});
+  facts.push_back({"Time", duration(root.at("seconds").number())});
+  facts.push_back({"Version", root.text("version")});
+  if (!planted.empty()) facts.push_back({"Planted defect", planted});
+
+  Json sections = Json::array();
+  const std::string plant = planted.empty() ? "" : fmt::format(" --plant {}", planted);
+  sections.push_back(
+      {{"id", "the-summary"},
+       {"title", "Summary"},
+       {"blocks",
+        {summary(claims),
+         text_block("The same page again:"),
+         {{"type", "code"},
+          {"text", fmt::format("bilevel paper --seed {}{} --report FILE.html", seed, plant)}}}}});
+  add_exhibits(sections, claims, "Figure", "The paper’s figures");
+  add_exhibits(sections, claims, "Table", "The paper’s tables");
+  if (!slips.empty())
+    sections.push_back(
+        {{"id", "the-slips"},
+         {"title", "Corrected slips"},
+         {"blocks",
+          {text_block(
+               "Where the text of the paper is mistaken, the experiment tests the corrected statement."),
+           {{"type", "table"},
+            {"title", ""},
+            {"columns", {"Claim", "What the text has wrong"}},
+            {"rows", std::move(slips)}}}}});
+  sections.push_back({{"id", "the-claims"}, {"title", "The claims"}, {"blocks", Json::array()}});
+  for (std::size_t i = 0; i < claims.size(); ++i) sections.push_back(claim_section(claims[i], seed));
+  return {{"title", "Beyond backpropagation, executed"},
+          {"lead", std::move(lead)},
+          {"facts", std::move(facts)},
+          {"sections", std::move(sections)}};
+}
+
+}  // namespace report
