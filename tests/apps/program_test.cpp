@@ -176,7 +176,7 @@ TEST(Program, BadInputSaysWhatToDo) {
       {"solve --problem quadratic --seconds -3", "--seconds"},
       {"solve --problem quadratic --step 5", "gradient-descent and adam"},
       {"solve --problem quadratic --optimizer adam --step -1", "--step"},
-      {"solve --problem quadratic --seed -1", "zero or more"},
+      {"solve --problem quadratic --seed -1", "whole number"},
       {"solve --problem quadratic --size 1000000", "at most 20000"},
       {"solve --problem quadratic --json same.json --checkpoint ./same.json", "the same file"},
       {"solve --problem quadratic --optimizer magic", "nlopt-bobyqa"},
