@@ -167,9 +167,9 @@ static void run(Laboratory& lab, Outcome& outcome) {
   const Vec discriminator = settled(problem, start);
   double spread = 0;
   for (std::uint64_t k = 0; k < 20; ++k)
-    spread = std::max(
-        spread, (settler("lbfgs", problem, 1e-12)->solve(start, 0, lab.vector(3, 10 + k)).phi - discriminator)
-                    .norm());
+    keep_worst(spread,
+               (settler("lbfgs", problem, 1e-12)->solve(start, 0, lab.vector(3, 10 + k)).phi - discriminator)
+                   .norm());
   outcome.at_most("negated: distance between the minimisers from 20 starts", 1e-9, spread);
   double implicit_error = 0, nudged_error = 0;
   bilevel::EstimatorOptions options;
@@ -188,10 +188,8 @@ static void run(Laboratory& lab, Outcome& outcome) {
       };
       truth[i] = (8 * (value(h) - value(-h)) - (value(2 * h) - value(-2 * h))) / (12 * h);
     }
-    implicit_error =
-        std::max(implicit_error, (implicit->estimate(theta, {}).gradient - truth).norm() / truth.norm());
-    nudged_error =
-        std::max(nudged_error, (nudged->estimate(theta, {}).gradient - truth).norm() / truth.norm());
+    keep_worst(implicit_error, (implicit->estimate(theta, {}).gradient - truth).norm() / truth.norm());
+    keep_worst(nudged_error, (nudged->estimate(theta, {}).gradient - truth).norm() / truth.norm());
   }
   outcome.at_most("implicit differentiation against differences of the solve, relative", 1e-8,
                   implicit_error);

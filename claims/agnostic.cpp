@@ -27,8 +27,8 @@ const Claim agnostic{
     .protocol =
         "10 random quadratic systems (φ of 6, θ of 3) that come to rest by moving one coordinate at a "
         "time by energies alone, behind a wrapper that throws when a derivative is asked for: 6 values of "
-        "β at ε = 0.1, 4 values of ε from 0.001 to 0.01. The library's ep-agnostic on the same problems "
-        "at 6 values of β, and on 20 log-cosh problems.",
+        "β at ε = 0.1, 4 values of ε from 10⁻⁴ to 10⁻³ with β = 2·10⁻⁴. The library's ep-agnostic on the "
+        "same problems at 6 values of β, and on 20 log-cosh problems.",
     .truth =
         "Closed forms: rest of the springs' joint quadratic form in (φ, θ) by LU, the estimate at any β "
         "and its limit; without springs ∇θ = JᵀH⁻¹G(φ₀ − y), from which the springs differ by O(ε). On "
@@ -95,7 +95,7 @@ class Box final : public bilevel::ControlledSystem<Vec> {
         const double here = energy(i, 0), right = energy(i, 1), left = energy(i, -1);
         const double step = -0.5 * (right - left) / (right - 2 * here + left);
         x[i] += step;
-        moved = std::max(moved, std::abs(step));
+        keep_worst(moved, std::abs(step));
       }
     }
     return {.phi = x.head(n),
@@ -153,7 +153,7 @@ struct System {
 
 static void run(Laboratory& lab, Outcome& outcome) {
   const double compliance = 0.1, stiff = bilevel::SpringOptions{}.compliance / 2;
-  const std::vector<double> betas = geometric(5e-3, 5e-2, 6), compliances = geometric(1e-3, 1e-2, 4);
+  const std::vector<double> betas = geometric(3e-3, 3e-2, 6), compliances = geometric(1e-4, 1e-3, 4);
   double worst[2] = {}, form[2] = {}, worst_spring = 0;
   long derivatives = 0, values = 0;
   std::vector<double> shown[2], spring_shown;
@@ -171,19 +171,18 @@ static void run(Laboratory& lab, Outcome& outcome) {
           lab.estimator("ep-agnostic", s.problem, *inner, {.beta = beta})->estimate(s.u, {}).gradient};
       for (int k = 0; k < 2; ++k) {
         error[k].push_back((found[k] - truths[k]).norm() / truths[k].norm());
-        form[k] = std::max(form[k],
-                           (found[k] - s.estimate(beta, k ? stiff : compliance)).norm() / truths[k].norm());
+        keep_worst(form[k], (found[k] - s.estimate(beta, k ? stiff : compliance)).norm() / truths[k].norm());
       }
     }
     const Vec without = *s.problem.outer_gradient(s.u);
     for (const double softness : compliances) {
       Box box(silent, softness);
-      const bilevel::AgnosticOptions options{.beta = 1e-3, .certificate = {.enabled = false}};
+      const bilevel::AgnosticOptions options{.beta = 2e-4, .certificate = {.enabled = false}};
       const Vec found = bilevel::Agnostic<Vec>(box, options).estimate(s.u, {}).gradient;
       spring_error.push_back((found - without).norm() / without.norm());
     }
-    for (int k = 0; k < 2; ++k) worst[k] = std::max(worst[k], std::abs(slope(betas, error[k]) - 2));
-    worst_spring = std::max(worst_spring, std::abs(slope(compliances, spring_error) - 1));
+    for (int k = 0; k < 2; ++k) keep_worst(worst[k], std::abs(slope(betas, error[k]) - 2));
+    keep_worst(worst_spring, std::abs(slope(compliances, spring_error) - 1));
     derivatives += silent.derivatives;
     values += silent.values;
     if (draw == 0) shown[0] = error[0], shown[1] = error[1], spring_shown = spring_error;
@@ -192,7 +191,7 @@ static void run(Laboratory& lab, Outcome& outcome) {
                 derivatives == 0 && values > 0);
   outcome.at_most("box: estimate against its closed form, relative", 1e-9, form[0]);
   outcome.at_most("box: slope of the error in β against 2, worst of 10", 0.05, worst[0]);
-  outcome.at_most("box: slope of the springs' share in ε against 1, worst of 10", 0.1, worst_spring);
+  outcome.at_most("box: slope of the springs' share in ε against 1, worst of 10", 0.05, worst_spring);
   outcome.at_most("ep-agnostic: estimate against its closed form, relative", 1e-6, form[1]);
   outcome.at_most("ep-agnostic: slope of the error in β against 2, worst of 10", 0.05, worst[1]);
 
@@ -205,7 +204,7 @@ static void run(Laboratory& lab, Outcome& outcome) {
     const auto inner = settler("newton", bent, 1e-12);
     const auto e = lab.estimator("ep-agnostic", bent, *inner)->estimate(theta, {});
     const double error = (e.gradient - truth).norm();
-    worst_error = std::max(worst_error, error / truth.norm());
+    keep_worst(worst_error, error / truth.norm());
     trusted += e.certificate.verdict == bilevel::Verdict::trusted;
     beyond += !(error <= e.certificate.bound);
   }
@@ -228,7 +227,7 @@ static void run(Laboratory& lab, Outcome& outcome) {
       Chart("What the springs do to the gradient")
           .x("ε", true)
           .y("‖∇̂ − ∇θ‖/‖∇θ‖", true)
-          .dots("box, β = 0.001", compliances, spring_shown)
+          .dots("box, β = 0.0002", compliances, spring_shown)
           .line("slope 1", {compliances.front(), compliances.back()},
                 {spring_shown.back() * compliances.front() / compliances.back(), spring_shown.back()}, true)
           .caption("Against the problem without springs."));

@@ -10,8 +10,6 @@
 #include <bilevel/problems/quadratic.hpp>
 #include <bilevel/problems/ridge.hpp>
 
-#include "worst.hpp"
-
 namespace claims {
 
 static void run(Laboratory& lab, Outcome& outcome);
@@ -114,7 +112,7 @@ Record algorithm(const Laboratory& lab, const Case& c, Vec theta, const std::str
     // The truth about this iteration.
     const Vec truth =
         branch == "ep" && points == 2 ? two_points(c, theta, beta) : *c.problem.outer_gradient(theta);
-    scale = std::max(scale, truth.norm());
+    keep_worst(scale, truth.norm());
     keep_worst(record.from_truth, (estimate - truth).norm() / scale);
     keep_worst(record.from_library,
                (library->estimate(theta, {.phi = phi, .pi = {}}).gradient - estimate).norm() / scale);

@@ -16,18 +16,22 @@ const Claim branching{
     .title = "Where the Hessian is singular, the solution map branches",
     .place = "Section 2.1, Figure 1",
     .statement =
-        "For L_in = φ⁴ − θφ² the stationary points are {0} for θ ≤ 0 and {0, ±√(θ/2)} for θ > 0. At θ = 0 "
-        "the Hessian 12φ² − 2θ vanishes at φ = 0, no implicit function exists there, and no outer "
-        "gradient.",
+        "For L_in = φ⁴ − θφ² the stationary points are {0} for θ ≤ 0, a minimum, and {0, ±√(θ/2)} for θ > "
+        "0, a maximum at 0 between two minima. At θ = 0 the Hessian 12φ² − 2θ vanishes at φ = 0, no "
+        "implicit function exists there, and no outer gradient.",
     .protocol =
-        "Newton's method from 200 starts for each of 13 values of θ collects the stationary set. The "
-        "sensitivity dφ*/dθ of the upper branch is the outer gradient of L_out = ½(φ − y)² divided by φ* "
-        "− y. At θ = 0 gradient descent with step α runs 10⁶ steps from φ = 1, and an estimator is asked "
-        "for a gradient.",
+        "Newton's method from 200 starts for each of 13 values of θ collects the stationary set; the sign "
+        "of the Hessian tells minima from maxima, at θ = 0 the values beside φ = 0 do. The sensitivity "
+        "dφ*/dθ of the upper branch is the outer gradient of L_out = ½(φ − y)² divided by φ* − y. At θ = "
+        "0 gradient descent with step α runs 10⁶ steps from φ = 1, and an estimator is asked for a "
+        "gradient.",
     .truth =
         "Closed forms: the roots of 4φ³ − 2θφ, the Hessian 12φ² − 2θ, dφ*/dθ = 1/(4φ*), and the decay φ_k "
         "≈ 1/√(8αk) of gradient descent on φ⁴.",
-    .slip = "",
+    .slip =
+        "The text has a unique minimiser, the only stationary point, where θ is negative, \"and three "
+        "otherwise\". For θ > 0 the three are stationary points, of which two are minimisers and φ = 0 is "
+        "a maximum; at θ = 0 there is one.",
     .expected = "1 or 3 roots; 1/(4φ*); refusal at θ = 0",
     .run = run};
 
@@ -60,6 +64,13 @@ std::vector<double> stationary_points(bilevel::problems::Pitchfork& problem, dou
   return found;
 }
 
+/// Whether L_in is larger on both sides of φ.
+bool lowest(bilevel::problems::Pitchfork& problem, double phi, double theta_value) {
+  const Vec theta = Vec::Constant(1, theta_value);
+  const auto value = [&](double at) { return problem.inner(Vec::Constant(1, at), theta, {}); };
+  return value(phi - 0.01) > value(phi) && value(phi + 0.01) > value(phi);
+}
+
 }  // namespace
 
 static void run(Laboratory& lab, Outcome& outcome) {
@@ -67,23 +78,31 @@ static void run(Laboratory& lab, Outcome& outcome) {
 
   // The stationary set.
   std::vector<double> thetas, minimum_x, minimum_y, maximum_x, maximum_y;
-  int wrong_sets = 0;
+  int wrong_sets = 0, wrong_kinds = 0;
   double worst_root = 0;
   for (int i = 0; i < 13; ++i) {
     const double theta = -1 + 0.25 * i;
     const std::vector<double> points = stationary_points(problem, theta);
     wrong_sets += points.size() != (theta > 0 ? 3u : 1u);
+    int minima = 0, maxima = 0;
     for (const double phi : points) {
       const double root = std::sqrt(std::max(theta, 0.0) / 2);
-      worst_root =
-          std::max(worst_root, std::min({std::abs(phi), std::abs(phi - root), std::abs(phi + root)}));
-      const bool minimum = 12 * phi * phi - 2 * theta >= 0;
+      keep_worst(worst_root, std::min({std::abs(phi), std::abs(phi - root), std::abs(phi + root)}));
+      Vec bend(1);
+      lab.curvature(problem, Vec::Constant(1, phi), Vec::Constant(1, theta))->times(Vec::Ones(1), bend);
+      // At θ = 0 the Hessian vanishes and the values beside the point decide.
+      const bool minimum = theta == 0 ? lowest(problem, phi, theta) : bend[0] > 0;
+      minima += minimum;
+      maxima += theta != 0 && bend[0] < 0 && std::abs(phi) < 1e-4;
       (minimum ? minimum_x : maximum_x).push_back(theta);
       (minimum ? minimum_y : maximum_y).push_back(phi);
     }
+    wrong_kinds += minima != (theta > 0 ? 2 : 1) || maxima != (theta > 0 ? 1 : 0);
   }
   outcome.check("values of θ with a wrong number of stationary points", "0 of 13",
                 fmt::format("{} of 13", wrong_sets), wrong_sets == 0);
+  outcome.check("values of θ without 1 minimum (θ ≤ 0) or 2 and a maximum at 0 (θ > 0)", "0 of 13",
+                fmt::format("{} of 13", wrong_kinds), wrong_kinds == 0);
   outcome.at_most("distance of the points from {0, ±√(θ/2)}", 1e-4, worst_root);
 
   // The Hessian and the sensitivity along the upper branch.
@@ -93,12 +112,12 @@ static void run(Laboratory& lab, Outcome& outcome) {
     const Vec phi = Vec::Constant(1, std::sqrt(theta / 2));
     Vec product(1);
     lab.curvature(problem, phi, at)->times(Vec::Ones(1), product);
-    worst_hessian = std::max(worst_hessian, std::abs(product[0] - 4 * theta) / (4 * theta));
+    keep_worst(worst_hessian, std::abs(product[0] - 4 * theta) / (4 * theta));
     if (std::abs(phi[0] - 1) < 1e-3) continue;
     const auto inner = settler("newton", problem, 1e-14);
     const auto e = lab.estimator("implicit-cg", problem, *inner)->estimate(at, {.phi = phi});
     const double sensitivity = e.gradient[0] / (phi[0] - 1);
-    worst_sensitivity = std::max(worst_sensitivity, std::abs(sensitivity * 4 * phi[0] - 1));
+    keep_worst(worst_sensitivity, std::abs(sensitivity * 4 * phi[0] - 1));
   }
   outcome.at_most("Hessian at φ* against 12φ*² − 2θ = 4θ, relative", 1e-12, worst_hessian);
   outcome.at_most("dφ*/dθ against 1/(4φ*), relative", 1e-8, worst_sensitivity);

@@ -29,15 +29,17 @@ const Claim comparison{
         "and the least cost of phase 2 over all tolerances (and β), in gradient equivalents, that brings "
         "the relative error below 10⁻³. Robustness: 200 sums of double wells with |φ| = 6, stopped after "
         "five steps of gradient descent where the least eigenvalue of the Hessian is below −0.1; phase 1 "
-        "claims to have converged. Simplicity: each oracle in turn answers twice its value in phase 2; a "
-        "method that needs it gives another gradient.",
+        "claims to have converged. There conjugate gradients by the book run |φ| steps in extended "
+        "precision; a draw with |pᵀHp| below 10⁻⁵‖p‖‖Hp‖ at some step counts as a breakdown. Simplicity: "
+        "each oracle in turn answers twice its value in phase 2; a method that needs it gives another "
+        "gradient.",
     .truth =
         "The closed form JᵀH⁻¹G(φ* − y) for efficiency; for robustness the outer gradient at the minimum "
         "that gradient descent reaches from φ̂, from a factorised Hessian.",
     .slip =
         "The text says that conjugate gradients diverge where the Hessian is not positive definite. They "
-        "meet negative curvature, or land on the stationary point gH⁻¹ of the quadratic form: finite, and "
-        "wrong.",
+        "meet negative curvature, break down, or land on the stationary point gH⁻¹ of the quadratic form: "
+        "finite, and wrong.",
     .expected = "CG cheapest; RBP diverges; EP finite, wrong",
     .run = run};
 
@@ -75,13 +77,16 @@ static void run(Laboratory& lab, Outcome& outcome) {
                                                        race.propagation("lbfgs"),
                                                        race.propagation("gradient-descent")};
     double rival = never;
+    bool all_arrive = true;
     for (std::size_t j = 0; j < 5; ++j) {
       costs[j].push_back(least_cost(gradients[j], 1e-3));
       errors[j].push_back(least_error(gradients[j], budget));
       if (j != 2) rival = std::min(rival, costs[j].back());
+      // What never gets there is no rival to be cheaper than, except the first-order approximation.
+      if (j > 0) all_arrive = all_arrive && std::isfinite(costs[j].back());
     }
-    for (const Gradient& g : gradients[0]) refined = std::max(refined, std::abs(g.error - 1));
-    cheapest += costs[2].back() < rival;
+    for (const Gradient& g : gradients[0]) keep_worst(refined, std::abs(g.error - 1));
+    cheapest += all_arrive && costs[2].back() < rival;
   }
   outcome.at_most("first-order: ‖∇̂ − ∇‖ against ‖π*χ‖, any tolerance, relative", 1e-12, refined);
   outcome.check("condition numbers at which conjugate gradients are cheapest", "4 of 4",
@@ -90,11 +95,12 @@ static void run(Laboratory& lab, Outcome& outcome) {
   outcome.near("growth of recurrent backpropagation's cost with κ, exponent", 1, series_growth, 0.15);
   outcome.check("growth of conjugate gradients' cost with κ, exponent", "in (0, 0.55]",
                 fmt::format("{:.3f}", conjugate_growth), conjugate_growth > 0 && conjugate_growth <= 0.55);
-  double least_ratio = never, largest_ratio = 0;
+  double saved = 0, largest_ratio = 0;
   for (std::size_t i = 0; i < 4; ++i) {
-    least_ratio = std::min(least_ratio, costs[4][i] / costs[1][i]);
-    largest_ratio = std::max(largest_ratio, costs[4][i] / costs[1][i]);
+    keep_worst(saved, costs[1][i] / costs[4][i]);
+    keep_worst(largest_ratio, costs[4][i] / costs[1][i]);
   }
+  const double least_ratio = 1 / saved;
   outcome.check("cost of EP by gradient descent over recurrent backpropagation's", "in [0.8, 1.5]",
                 fmt::format("{:.2f} … {:.2f}", least_ratio, largest_ratio),
                 least_ratio >= 0.8 && largest_ratio <= 1.5);
@@ -103,7 +109,7 @@ static void run(Laboratory& lab, Outcome& outcome) {
   Behaviour first, series, endless_series, conjugate, textbook, nudged;
   const std::vector<double> strengths{0.1, 0.01, 0.001};
   std::vector<std::vector<double>> by_strength(strengths.size());
-  int on_stationary_point = 0;
+  int on_stationary_point = 0, broken = 0;
   for (std::uint64_t number = 1000; first.trials < 200; number += 10) {
     StoppedEarly trial(lab, number);
     if (!trial.usable) continue;
@@ -134,8 +140,11 @@ static void run(Laboratory& lab, Outcome& outcome) {
     const auto curvature = lab.curvature(trial.problem, trial.stopped, trial.theta);
     Vec g(6), product(3);
     trial.problem.outer(trial.stopped, trial.theta, {.phi = &g});
-    const Vec pi = textbook_conjugate_gradients(*curvature, g, 6);
-    on_stationary_point += (trial.problem.hessian(trial.stopped) * pi - g).norm() < 1e-6 * g.norm();
+    const auto [pi, least_cosine] = textbook_conjugate_gradients(*curvature, g);
+    if (least_cosine < 1e-5)
+      ++broken;
+    else
+      on_stationary_point += (trial.problem.hessian(trial.stopped) * pi - g).norm() < 1e-6 * g.norm();
     curvature->cross_times(pi, product);
     e.gradient = -product;
     textbook.add(e, trial, true);
@@ -146,11 +155,13 @@ static void run(Laboratory& lab, Outcome& outcome) {
   };
   all("first-order is finite", first, first.finite);
   all("recurrent backpropagation reports divergence", series, series.expected_status);
+  all("it is finite after 300 terms without a limit", endless_series, endless_series.finite);
   outcome.at_least("its error after 300 terms, the least of all trials, in units of first-order's", 100,
                    quantile(endless_series.errors, 0));
   all("conjugate gradients report negative curvature or breakdown", conjugate, conjugate.expected_status);
   all("conjugate gradients are finite", conjugate, conjugate.finite);
-  all("textbook conjugate gradients end at gH⁻¹", textbook, on_stationary_point);
+  all("textbook conjugate gradients end at gH⁻¹ or break down", textbook, on_stationary_point + broken);
+  outcome.check("of these, breakdowns", "at most 4", fmt::format("{}", broken), broken <= 4);
   all("equilibrium propagation is finite", nudged, nudged.finite);
   for (const auto& [name, b] :
        {std::pair{"recurrent backpropagation's gradients not called trusted", &series},
@@ -190,7 +201,7 @@ static void run(Laboratory& lab, Outcome& outcome) {
       fmt::format("finite {}, {} flagged; error {:.0f}, {:.0f}, {:.0f} at β = 0.1, 0.01, 0.001",
                   percent(nudged.share(nudged.finite)), percent(nudged.share(nudged.flagged)), medians[0],
                   medians[1], medians[2])};
-  Table table("Table 1, with measurements beside the + signs",
+  Table table("Measured, beside the + signs of the paper",
               {"method", "efficiency (paper)", "cost to 10⁻³ at κ = 10, 10², 10³, 10⁴",
                "error at 100 equivalents, κ = 10³", "robustness (paper)", "indefinite Hessian at φ̂",
                "simplicity (paper)", "oracles of phase 2"},
@@ -232,7 +243,7 @@ static void run(Laboratory& lab, Outcome& outcome) {
       "phase its cost grows like "
       "conjugate gradients', and only with gradient descent like recurrent backpropagation's.");
   outcome.measured =
-      fmt::format("CG cheapest {} of 4; RBP diverges; EP ∝ β^{:.1f}", cheapest, slope(strengths, medians));
+      fmt::format("CG cheapest {} of 4; RBP diverges; EP β^{:.1f}", cheapest, slope(strengths, medians));
 }
 
 }  // namespace claims

@@ -142,31 +142,29 @@ static void run(Laboratory& lab, Outcome& outcome) {
     const auto excess = [](const Curve& curve, double factor, double rate) {
       double most = 0;
       for (std::size_t n = 0; n < curve.k.size(); ++n)
-        most = std::max(most, curve.error[n] / (factor * std::pow(rate, curve.k[n])));
+        keep_worst(most, curve.error[n] / (factor * std::pow(rate, curve.k[n])));
       return most;
     };
     const auto inequality = [](const Curve& curve, double rate) {
       double most = 0;
       for (std::size_t n = 0; n < curve.k.size(); ++n)
-        most = std::max(most, std::abs(curve.error[n] / std::pow(rate, curve.k[n]) - 1));
+        keep_worst(most, std::abs(curve.error[n] / std::pow(rate, curve.k[n]) - 1));
       return most;
     };
     const double best_step = 2 / (mu + smoothness);
     for (std::uint64_t draw = 0; draw < 5; ++draw) {
       const Vec g = lab.vector(size, 100 * i + 10 + draw);
-      worst_conjugate = std::max(worst_conjugate, excess(conjugate(g, false), 2, conjugate_rate));
-      worst_returned = std::max(worst_returned, excess(conjugate(g, true), 2, conjugate_rate));
-      worst_returned_weak =
-          std::max(worst_returned_weak, excess(conjugate(g, true), 2 * root, conjugate_rate));
-      worst_series = std::max(worst_series, excess(series(g, best_step, best_rate), 1, best_rate));
-      worst_short = std::max(worst_short, excess(series(g, 1 / smoothness, short_rate), 1, short_rate));
+      keep_worst(worst_conjugate, excess(conjugate(g, false), 2, conjugate_rate));
+      keep_worst(worst_returned, excess(conjugate(g, true), 2, conjugate_rate));
+      keep_worst(worst_returned_weak, excess(conjugate(g, true), 2 * root, conjugate_rate));
+      keep_worst(worst_series, excess(series(g, best_step, best_rate), 1, best_rate));
+      keep_worst(worst_short, excess(series(g, 1 / smoothness, short_rate), 1, short_rate));
     }
     // At α = 2/(μ + L) both ends of the spectrum shrink by the same factor, with opposite signs.
     const Vec low = h.vectors.col(0), high = h.vectors.col(size - 1), both = low + high;
     for (const Vec* g : {&low, &high, &both})
-      equality = std::max(equality, inequality(series(*g, best_step, best_rate), best_rate));
-    equality_short =
-        std::max(equality_short, inequality(series(low, 1 / smoothness, short_rate), short_rate));
+      keep_worst(equality, inequality(series(*g, best_step, best_rate), best_rate));
+    keep_worst(equality_short, inequality(series(low, 1 / smoothness, short_rate), short_rate));
     if (kappa != 100 && kappa != 10000) continue;
     const Vec g = lab.vector(size, 100 * i + 10);
     const Curve c = conjugate(g, false), s = series(g, best_step, best_rate),

@@ -41,8 +41,8 @@ struct PropagationConstants {
     return outer_cross * reach * (1 + k) + cross * k * reach * reach +
            inner_cross * k * reach * (1 + k + hessian * reach / convexity);
   }
-  /// The constant proven in docs/propagation-constant.md, exact where L = μ and ρ = σ = 0:
-  /// B_out R + σR²/2 + B_in R(L + ρR/2)/μ. There R may also be ‖∂φ L_out(φ₀)‖/μ, which is smaller.
+  /// The constant proven in docs/propagation-constant.md: B_out R + σR²/2 + B_in R(L + ρR/2)/μ. There R may
+  /// be ‖∂φ L_out(φ₀)‖/μ, B_in ‖∂θ∂φ L_in(φ₀)‖, L that of L_out, ρ and σ those of L_in: see sharpest().
   double sharper_constant(double reach) const {
     return outer_cross * reach + cross * reach * reach / 2 +
            inner_cross * reach * (smoothness + hessian * reach / 2) / convexity;
@@ -188,6 +188,16 @@ class ConvexPair final : public bilevel::Problem<Vec> {
   /// Moves the target y, and with it argmin L_out, which depends on φ − y only.
   void shift_target(const Vec& by) { y_ += by; }
   const PropagationConstants& about() const { return constants_; }
+  /// Each constant of that loss only which the proof needs it of, and ‖∂θ∂φ L_in‖ at φ₀ instead of its bound.
+  PropagationConstants sharpest(const Vec& free, const Vec& theta) const {
+    const double bend = 4 / (3 * std::numbers::sqrt3);
+    PropagationConstants c = constants_;
+    c.inner_cross = spectral_norm(cross(free, theta, 1, 0));
+    c.smoothness = singular_values(g_).maxCoeff() + 1;
+    c.hessian = bend * epsilon_;
+    c.cross = bend * epsilon_ * spectral_norm(j_);
+    return c;
+  }
 
  private:
   struct Curvature final : bilevel::Curvature<Vec> {

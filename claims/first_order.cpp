@@ -10,8 +10,6 @@
 #include <bilevel/problems/log_cosh.hpp>
 #include <bilevel/problems/quadratic.hpp>
 
-#include "worst.hpp"
-
 namespace claims {
 
 static void run(Laboratory& lab, Outcome& outcome);

@@ -91,7 +91,7 @@ int check_coefficients(Laboratory& lab, Outcome& outcome, Table& table) {
       texts.push_back(want.denominator == 1 ? fmt::format("{}", want.numerator)
                                             : fmt::format("{}/{}", want.numerator, want.denominator));
     }
-    worst_gain = std::max(worst_gain, std::abs(gain - gains[p - 2]));
+    keep_worst(worst_gain, std::abs(gain - gains[p - 2]));
     for (int k = 0; k <= p; ++k) {
       long moment = 0;  // in twelfths
       for (int i = 0; i < p; ++i) {
@@ -179,7 +179,7 @@ static void run(Laboratory& lab, Outcome& outcome) {
         // In units of what rounding can do: Σ|α_i|·|f|·u/β.
         const double rounding =
             1e-15 * (q.coupling().norm() * q.settled(theta, 0).norm() / beta + truth.norm());
-        worst_form = std::max(worst_form, (error - closed_form_error(q, pi, which, beta)).norm() / rounding);
+        keep_worst(worst_form, (error - closed_form_error(q, pi, which, beta)).norm() / rounding);
       }
     }
     if (draw > 0) continue;

@@ -9,7 +9,6 @@
 #include <bilevel/problems/logistic.hpp>
 
 #include "root.hpp"
-#include "worst.hpp"
 
 namespace claims {
 

@@ -12,7 +12,6 @@
 #include <bilevel/problems/ridge.hpp>
 
 #include "root.hpp"
-#include "worst.hpp"
 
 namespace claims {
 
@@ -130,11 +129,13 @@ static void run(Laboratory& lab, Outcome& outcome) {
                       worst.closed_jacobian);
       outcome.at_most(fmt::format("{}: ∇θ against the closed form", family.name), 1e-8,
                       worst.closed_gradient);
-      worst_closed = std::max({worst_closed, worst.closed_jacobian, worst.closed_gradient});
+      keep_worst(worst_closed, worst.closed_jacobian);
+      keep_worst(worst_closed, worst.closed_gradient);
     }
     outcome.at_most(fmt::format("{}: dφ*/dθ against differences", family.name), 1e-7, worst.jacobian);
     outcome.at_most(fmt::format("{}: ∇θ against differences", family.name), 1e-7, worst.gradient);
-    worst_differences = std::max({worst_differences, worst.jacobian, worst.gradient});
+    keep_worst(worst_differences, worst.jacobian);
+    keep_worst(worst_differences, worst.gradient);
   }
 
   // The formula is the limit of difference quotients: their distance from it falls like h².

@@ -10,8 +10,6 @@
 
 #include <bilevel/problems/pitchfork.hpp>
 
-#include "worst.hpp"
-
 namespace claims {
 
 static void run(Laboratory& lab, Outcome& outcome);

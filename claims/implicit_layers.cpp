@@ -10,7 +10,6 @@
 
 #include "recurrent_net.hpp"
 #include "root.hpp"
-#include "worst.hpp"
 
 namespace claims {
 

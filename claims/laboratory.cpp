@@ -12,7 +12,8 @@ const std::vector<std::pair<std::string_view, Defect>>& defects() {
                                                                      {"hessian-scale", Defect::hessian_scale},
                                                                      {"adjoint-scale", Defect::adjoint_scale},
                                                                      {"nudge-scale", Defect::nudge_scale},
-                                                                     {"stencil", Defect::stencil}};
+                                                                     {"stencil", Defect::stencil},
+                                                                     {"not-a-number", Defect::not_a_number}};
   return list;
 }
 
@@ -36,8 +37,10 @@ Mat Laboratory::matrix(Index rows, Index columns, std::uint64_t number) const {
 
 std::unique_ptr<bilevel::AdjointSolver<Vec>> Laboratory::adjoint(
     std::unique_ptr<bilevel::AdjointSolver<Vec>> solver) const {
-  if (defect_ != Defect::adjoint_scale) return solver;
-  return std::make_unique<planted::DoubledAdjoint>(std::move(solver));
+  if (defect_ == Defect::adjoint_scale) return std::make_unique<planted::ScaledAdjoint>(std::move(solver), 2);
+  if (defect_ == Defect::not_a_number)
+    return std::make_unique<planted::ScaledAdjoint>(std::move(solver), bilevel::unknown);
+  return solver;
 }
 
 std::unique_ptr<bilevel::AdjointSolver<Vec>> Laboratory::adjoint(
@@ -48,6 +51,10 @@ std::unique_ptr<bilevel::AdjointSolver<Vec>> Laboratory::adjoint(
 std::unique_ptr<bilevel::Estimator<Vec>> Laboratory::implicit(
     bilevel::Equilibrium<Vec>& problem, bilevel::InnerSolver<Vec>& inner,
     std::unique_ptr<bilevel::AdjointSolver<Vec>> solver, const bilevel::ImplicitOptions& options) const {
+  if (defect_ == Defect::not_a_number)
+    return std::make_unique<planted::ScaledEstimator>(
+        std::make_unique<bilevel::Implicit<Vec>>(problem, inner, std::move(solver), options),
+        bilevel::unknown);
   solver = adjoint(std::move(solver));
   const auto make = [&](bilevel::Equilibrium<Vec>& p) {
     return std::make_unique<bilevel::Implicit<Vec>>(p, inner, std::move(solver), options);
@@ -59,6 +66,9 @@ std::unique_ptr<bilevel::Estimator<Vec>> Laboratory::implicit(
 std::unique_ptr<bilevel::Estimator<Vec>> Laboratory::estimator(
     std::string_view name, bilevel::Equilibrium<Vec>& problem, bilevel::InnerSolver<Vec>& inner,
     const bilevel::EstimatorOptions& options) const {
+  if (defect_ == Defect::not_a_number)
+    return std::make_unique<planted::ScaledEstimator>(
+        bilevel::make_estimator<Vec>(name, problem, inner, options), bilevel::unknown);
   if (defect_ != Defect::none)
     for (const std::string_view solver : bilevel::adjoint_solver_names())
       if (name == bilevel::estimator_name(solver))
@@ -74,9 +84,10 @@ std::unique_ptr<bilevel::Estimator<Vec>> Laboratory::estimator(
 std::unique_ptr<bilevel::Estimator<Vec>> Laboratory::estimator(
     std::string_view name, bilevel::Problem<Vec>& problem, bilevel::InnerSolver<Vec>& inner,
     const bilevel::EstimatorOptions& options) const {
-  if (defect_ == Defect::nudge_scale && name.starts_with("ep-"))
-    return std::make_unique<planted::DoubledPropagation>(
-        bilevel::make_estimator<Vec>(name, problem, inner, options));
+  if (defect_ == Defect::not_a_number || (defect_ == Defect::nudge_scale && name.starts_with("ep-")))
+    return std::make_unique<planted::ScaledEstimator>(
+        bilevel::make_estimator<Vec>(name, problem, inner, options),
+        defect_ == Defect::nudge_scale ? 2 : bilevel::unknown);
   if (defect_ == Defect::stencil && name.starts_with("ep-forward-")) {
     const int points = std::stoi(std::string(name.substr(11)));
     return std::make_unique<planted::WeightedPropagation>(problem, inner, forward_stencil(points),
@@ -107,7 +118,10 @@ std::unique_ptr<bilevel::Curvature<Vec>> Laboratory::curvature(bilevel::Equilibr
 namespace {
 
 Weights weights_of(const bilevel::Stencil& stencil, Defect defect) {
-  const int shift = defect == Defect::stencil ? 1 : 0, factor = defect == Defect::nudge_scale ? 2 : 1;
+  const int shift = defect == Defect::stencil ? 1 : 0;
+  const double factor = defect == Defect::nudge_scale    ? 2
+                        : defect == Defect::not_a_number ? bilevel::unknown
+                                                         : 1;
   Weights w;
   for (std::size_t i = 0; i < stencil.points().size(); ++i) {
     w.points.push_back(stencil.points()[i] + shift);
@@ -165,7 +179,8 @@ Vec settled(bilevel::Problem<Vec>& problem, const Vec& theta, double beta) {
 double slope(const std::vector<double>& x, const std::vector<double>& y) {
   double n = 0, sx = 0, sy = 0, sxx = 0, sxy = 0;
   for (std::size_t i = 0; i < x.size() && i < y.size(); ++i) {
-    if (!(x[i] > 0 && y[i] > 0 && std::isfinite(x[i]) && std::isfinite(y[i]))) continue;
+    if (!(x[i] >= 0 && y[i] >= 0 && std::isfinite(x[i]) && std::isfinite(y[i]))) return bilevel::unknown;
+    if (x[i] == 0 || y[i] == 0) continue;
     const double u = std::log(x[i]), v = std::log(y[i]);
     n += 1, sx += u, sy += v, sxx += u * u, sxy += u * v;
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <random>
@@ -22,6 +23,7 @@ enum class Defect {
   cross_sign,     ///< ∂θ∂φ L_in with the wrong sign
   hessian_scale,  ///< ∂φ² L_in half as large as it is
   adjoint_scale,  ///< π twice as large as it is
+  not_a_number,   ///< every gradient, π and coefficient: what refuses or fails must not pass
   nudge_scale,    ///< what equilibrium propagation of any kind gives, twice as large as it is
   stencil         ///< β·1 … β·p instead of β·0 … β·(p−1), the coefficients unchanged
 };
@@ -101,7 +103,14 @@ std::unique_ptr<bilevel::InnerSolver<Vec>> settler(std::string_view name, bileve
 /// φ* of a problem to the last digits, by Newton's method; throws where it does not get there.
 Vec settled(bilevel::Problem<Vec>& problem, const Vec& theta, double beta = 0);
 
-/// Least-squares slope of log y over log x; what is not positive and finite is left out.
+/// Keeps the larger error. What is not a number counts as infinite: it cannot pass for a small one, as it
+/// would with std::max.
+inline void keep_worst(double& worst, double error) {
+  if (!(error <= worst)) worst = error > worst ? error : std::numeric_limits<double>::infinity();
+}
+
+/// Least-squares slope of log y over log x; points at zero are left out, and it is NaN if one is negative or
+/// not finite.
 double slope(const std::vector<double>& x, const std::vector<double>& y);
 /// `count` numbers from `from` to `to` with equal ratios.
 std::vector<double> geometric(double from, double to, int count);

@@ -146,7 +146,7 @@ static void run(Laboratory& lab, Outcome& outcome) {
       const double phi = minimum + radius * i / 10;
       const double curvature = smallest_at(lab, pitchfork, Vec::Constant(1, phi), Vec::Constant(1, theta));
       pitchfork_least = std::min(pitchfork_least, curvature / (2 * theta));
-      worst_form = std::max(worst_form, std::abs(curvature - (12 * phi * phi - 2 * theta)) / theta);
+      keep_worst(worst_form, std::abs(curvature - (12 * phi * phi - 2 * theta)) / theta);
     }
   }
   outcome.at_least("pitchfork: smallest Hessian/(μ/2) on the balls", 1 - 1e-12, pitchfork_least);

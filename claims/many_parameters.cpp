@@ -20,10 +20,11 @@ const Claim many_parameters{
         "by implicit differentiation or equilibrium propagation costs the same whatever |θ|; by "
         "differences of whole solves, or by carrying dφ/dθ along, it costs in proportion to |θ|.",
     .protocol =
-        "Quadratic problems with |φ| = 8, κ = 10 and |θ| = 4 … 256; one outer gradient from a cold start, "
-        "phase 1 by L-BFGS, all costs in gradient equivalents (evaluations for what uses values alone are "
-        "weighted as the ledger does). Random search with 300 evaluations in [−1, 1]^|θ| on L_out(φ*) = "
-        "½‖θ − y‖² for |θ| = 1 … 64, mean over 10 draws.",
+        "Quadratic problems with |φ| = 8, κ = 10 and |θ| = 4 … 256: one H, one φ* and the first |θ| "
+        "columns of one J, so that phase 1 takes the same steps whatever |θ|. One outer gradient from a "
+        "cold start, phase 1 by L-BFGS, all costs in gradient equivalents (evaluations for what uses "
+        "values alone are weighted as the ledger does). Random search with 300 evaluations in [−1, 1]^|θ| "
+        "on L_out(φ*) = ½‖θ − y‖² for |θ| = 1 … 64, mean over 10 draws.",
     .truth = "Exponents 0 and 1 of the cost over |θ|; the closed form of the gradient; the optimum θ = y.",
     .slip = "",
     .expected = "implicit, EP 0; differences, forward mode 1",
@@ -69,12 +70,17 @@ static void run(Laboratory& lab, Outcome& outcome) {
                               {"evolution strategies", "evolution-strategies", 1, 2},
                               {"forward differentiation", "forward-mode", 1, 1e-8}};
   const std::vector<double> counts{4, 8, 16, 32, 64, 128, 256};
+  const auto largest =
+      bilevel::problems::Quadratic::random({.phi = 8, .theta = 256, .condition = 10, .seed = lab.seed(1)});
+  // H, G, y and the force Jθ + b are the same for all |θ|, and φ* with them: draws that differ would differ
+  // in the length of phase 1, by which the cost of carrying dφ/dθ along is multiplied.
+  const Vec force = lab.vector(8, 2) / std::sqrt(8.0), target = lab.vector(8, 3);
   for (const double count : counts) {
     const Index m = static_cast<Index>(count);
-    auto problem = bilevel::problems::Quadratic::random(
-        {.phi = 8, .theta = m, .condition = 10, .seed = lab.seed(static_cast<std::uint64_t>(m))});
-    // Scaled so that φ* is of the same size whatever |θ|.
+    const Mat coupling = largest.coupling().leftCols(m);
     const Vec theta = lab.vector(m, 1000 + static_cast<std::uint64_t>(m)) / std::sqrt(count);
+    bilevel::problems::Quadratic problem(largest.hessian(), coupling, force - coupling * theta,
+                                         largest.outer_hessian(), target);
     const Vec truth = *problem.outer_gradient(theta);
     for (Method& method : methods) {
       const auto inner = settler("lbfgs", problem, 1e-9);
@@ -95,12 +101,13 @@ static void run(Laboratory& lab, Outcome& outcome) {
     // What does not grow is seen over the whole range, what does where the rest matters least.
     if (method.exponent == 0)
       outcome.near(fmt::format("{}: exponent of the cost over |θ|", method.title), 0,
-                   slope(counts, method.cost), 0.06);
+                   slope(counts, method.cost), 0.03);
     else
       outcome.near(fmt::format("{}: exponent of the cost over |θ| ≥ 64", method.title), 1,
-                   last_slope(counts, method.cost), 0.15);
-    outcome.at_most(fmt::format("{}: relative error, the largest", method.title), method.accuracy,
-                    *std::max_element(method.error.begin(), method.error.end()));
+                   last_slope(counts, method.cost), 0.1);
+    double worst = 0;
+    for (const double error : method.error) keep_worst(worst, error);
+    outcome.at_most(fmt::format("{}: relative error, the largest", method.title), method.accuracy, worst);
   }
   const double growth = (methods[4].bytes.back() - methods[4].bytes[0]) / (256 - 4);
   outcome.check("forward differentiation: bytes for one more parameter", "≥ 8|φ| = 64",

@@ -108,10 +108,10 @@ static void run(Laboratory& lab, Outcome& outcome) {
   double checkpointed = 0, forward = 0, truncated = 0;
   for (std::size_t k = 0; k < lengths.size(); ++k) {
     const Vec& whole = methods[2].gradients[k];
-    checkpointed = std::max(
-        {checkpointed, (methods[4].gradients[k] - whole).norm(), (methods[5].gradients[k] - whole).norm()});
-    forward = std::max(forward, (methods[6].gradients[k] - whole).norm() / whole.norm());
-    truncated = std::max(truncated, (methods[3].gradients[k] - whole).norm() / whole.norm());
+    keep_worst(checkpointed, (methods[4].gradients[k] - whole).norm());
+    keep_worst(checkpointed, (methods[5].gradients[k] - whole).norm());
+    keep_worst(forward, (methods[6].gradients[k] - whole).norm() / whole.norm());
+    keep_worst(truncated, (methods[3].gradients[k] - whole).norm() / whole.norm());
   }
   outcome.at_most("gradient: checkpointed minus unrolled", 0, checkpointed);
   outcome.at_most("gradient: forward differentiation minus unrolled, relative", 1e-8, forward);

@@ -107,7 +107,7 @@ std::array<double, 4> with_adversary(Laboratory& lab, Outcome& outcome) {
       for (const double beta : geometric(expected / 30, 30 * expected, 120)) {
         const double error = adversary.error(p, beta, delta);
         const double form = adversary.closed_form(p, beta, delta);
-        worst_form = std::max(worst_form, std::abs(error / form - 1) * delta);
+        keep_worst(worst_form, std::abs(error / form - 1) * delta);
         least = std::min(least, error);
       }
       return std::pair(least, least / (p / q * noise / expected));
@@ -117,7 +117,7 @@ std::array<double, 4> with_adversary(Laboratory& lab, Outcome& outcome) {
     slopes[p - 2] = slope(deltas, least);
     outcome.near(fmt::format("slope of the best error over δ, p = {}", p), (p - 1.0) / p, slopes[p - 2],
                  0.01);
-    worst_constant = std::max(worst_constant, std::abs(best(1e-12).second - 1));
+    keep_worst(worst_constant, std::abs(best(1e-12).second - 1));
     for (const double delta : all_deltas) best_of[p - 2].push_back(best(delta).first);
   }
   outcome.at_most("error against its closed form, relative, × δ", 1e-15, worst_form);

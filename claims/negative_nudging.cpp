@@ -74,7 +74,7 @@ Vec unchecked_circle(Quadratic& problem, const Vec& theta, double beta, double& 
       phi -= hessian.partialPivLu().solve(force);
     }
     problem.complex_derivatives(phi, theta, b, {.phi = &force, .theta = &by_theta});
-    residual = std::max(residual, force.norm());
+    keep_worst(residual, force.norm());
     sum += (by_theta / b).real() / 8;
   }
   return sum;
@@ -104,8 +104,7 @@ int on_the_example(Laboratory& lab, Outcome& outcome) {
     const auto f = estimated(lab, "ep-forward-3", problem, "newton", theta, beta);
     // Rounding is divided by β.
     const double rounding = 1 + 1 / beta;
-    worst_forward =
-        std::max(worst_forward, distance(f.gradient, 1 - 2 * x * x / ((1 + x) * (1 + 2 * x))) / rounding);
+    keep_worst(worst_forward, distance(f.gradient, 1 - 2 * x * x / ((1 + x) * (1 + 2 * x))) / rounding);
     forward.push_back(distance(f.gradient, 1));
     const auto c = estimated(lab, "ep-central", problem, "newton", theta, beta);
     const auto h = estimated(lab, "ep-holomorphic", problem, "newton", theta, beta);
@@ -113,11 +112,10 @@ int on_the_example(Laboratory& lab, Outcome& outcome) {
     wrong += refused(h) != (x >= 1);
     circle.push_back(distance(unchecked_circle(problem, theta, beta, left), 1));
     circle_form.push_back(std::pow(x, 8) / (1 + std::pow(x, 8)));
-    worst_circle = std::max(worst_circle, std::abs(circle.back() - circle_form.back()) / rounding);
+    keep_worst(worst_circle, std::abs(circle.back() - circle_form.back()) / rounding);
     if (x >= 1) continue;
-    worst_central = std::max(worst_central, distance(c.gradient, 1 / (1 - x * x)) * (1 - x * x) / rounding);
-    worst_holomorphic =
-        std::max(worst_holomorphic, distance(h.gradient, 1 / (1 + std::pow(x, 8))) / rounding);
+    keep_worst(worst_central, distance(c.gradient, 1 / (1 - x * x)) * (1 - x * x) / rounding);
+    keep_worst(worst_holomorphic, distance(h.gradient, 1 / (1 + std::pow(x, 8))) / rounding);
     central_x.push_back(beta);
     central.push_back(distance(c.gradient, 1));
     // Where the error is above 10 % nothing may be trusted.

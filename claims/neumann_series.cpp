@@ -10,7 +10,6 @@
 #include <bilevel/problems/quadratic.hpp>
 
 #include "saddle.hpp"
-#include "worst.hpp"
 
 namespace claims {
 

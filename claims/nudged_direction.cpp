@@ -71,9 +71,9 @@ struct Comparison {
   double cosine = 0, ratio = 0, reported = 0;  ///< largest distances from −1, 1, and of EP's π from π*
 
   void add(const Vec& moved, const Vec& pi, const Vec& from_phases) {
-    cosine = std::max(cosine, std::abs(moved.dot(pi) / (moved.norm() * pi.norm()) + 1));
-    ratio = std::max(ratio, std::abs(moved.norm() / pi.norm() - 1));
-    reported = std::max(reported, (from_phases - pi).norm() / pi.norm());
+    keep_worst(cosine, std::abs(moved.dot(pi) / (moved.norm() * pi.norm()) + 1));
+    keep_worst(ratio, std::abs(moved.norm() / pi.norm() - 1));
+    keep_worst(reported, (from_phases - pi).norm() / pi.norm());
   }
 };
 
@@ -115,7 +115,7 @@ static void run(Laboratory& lab, Outcome& outcome) {
       if (family != 0) continue;
       Vec force(6);
       q.outer(at(0), theta, {.phi = &force});
-      closed = std::max(closed, (moved + q.hessian().llt().solve(force)).norm() / moved.norm());
+      keep_worst(closed, (moved + q.hessian().llt().solve(force)).norm() / moved.norm());
     }
   }
   Table table("dφ_β/dβ at β = 0 against π*, worst of 100",
@@ -129,8 +129,8 @@ static void run(Laboratory& lab, Outcome& outcome) {
                     c.reported);
     table.row({names[family], fmt::format("{:.1e}", c.cosine), fmt::format("{:.1e}", c.ratio),
                fmt::format("{:.1e}", c.reported)});
-    worst_cosine = std::max(worst_cosine, c.cosine);
-    worst_ratio = std::max(worst_ratio, c.ratio);
+    keep_worst(worst_cosine, c.cosine);
+    keep_worst(worst_ratio, c.ratio);
   }
   outcome.at_most("dφ_β/dβ against −H⁻¹G(φ₀ − y) on Q, relative", 1e-8, closed);
   outcome.show(table);

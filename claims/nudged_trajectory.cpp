@@ -84,7 +84,7 @@ std::vector<Vec> secants(bilevel::Problem<Vec>& problem, const Vec& start, const
 
 double largest_gap(const std::vector<Vec>& a, const std::vector<Vec>& b) {
   double gap = 0;
-  for (std::size_t k = 0; k < a.size(); ++k) gap = std::max(gap, (a[k] - b[k]).norm());
+  for (std::size_t k = 0; k < a.size(); ++k) keep_worst(gap, (a[k] - b[k]).norm());
   return gap / b.back().norm();
 }
 
@@ -131,12 +131,11 @@ static void run(Laboratory& lab, Outcome& outcome) {
       std::vector<double> deviations;
       for (const double beta : betas)
         deviations.push_back(largest_gap(secants(problem, start, theta, alpha, beta), pi));
-      worst_slope[family] = std::max(worst_slope[family], std::abs(slope(betas, deviations) - 1));
+      keep_worst(worst_slope[family], std::abs(slope(betas, deviations) - 1));
       least_gap = std::min(least_gap, deviations.back());
       if (draw == 0) gaps[family] = deviations;
       // One step apart from rounding: φ_1 = φ₀ − αβg, so −(φ_1 − φ₀)/β = αg = π_1 at any β.
-      first_gap =
-          std::max(first_gap, (secants(problem, start, theta, alpha, 0.5)[1] - pi[1]).norm() / pi[1].norm());
+      keep_worst(first_gap, (secants(problem, start, theta, alpha, 0.5)[1] - pi[1]).norm() / pi[1].norm());
       if (draw > 0 || family == 0) continue;
       for (const Vec& x : pi) pi_sizes.push_back(x.norm());
       for (const double beta : {1.0, 0.1}) {
@@ -151,13 +150,13 @@ static void run(Laboratory& lab, Outcome& outcome) {
     const double alpha = 0.8 / q.constants(theta, start, bilevel::everywhere).smoothness;
     const std::vector<Vec> pi = adjoints(lab, linear, start, theta, alpha);
     for (const double beta : {0.01, 1.0, 30.0})
-      worst_linear = std::max(
-          worst_linear, std::min(beta, 1.0) * largest_gap(secants(linear, start, theta, alpha, beta), pi));
+      keep_worst(worst_linear,
+                 std::min(beta, 1.0) * largest_gap(secants(linear, start, theta, alpha, beta), pi));
     // (I − αH)^K is what is left of the error after K steps.
     Vec left = q.hessian().llt().solve(c);
     const Vec end = left;
     for (int k = 0; k < steps; ++k) left -= alpha * (q.hessian() * left);
-    worst_limit = std::max(worst_limit, (end - pi.back() - left).norm() / end.norm());
+    keep_worst(worst_limit, (end - pi.back() - left).norm() / end.norm());
   }
   outcome.at_most("slope of the largest deviation against 1, Q, worst of 20", 0.02, worst_slope[0]);
   outcome.at_most("slope of the largest deviation against 1, log-cosh, worst of 20", 0.02, worst_slope[1]);

@@ -110,22 +110,22 @@ Table& Table::caption(std::string text) {
   return *this;
 }
 
-void Outcome::check(std::string what, std::string expected, std::string measured, bool holds) {
-  checks_.push_back({std::move(what), std::move(expected), std::move(measured), holds});
+void Outcome::check(std::string what, std::string expected, std::string found, bool holds) {
+  checks_.push_back({std::move(what), std::move(expected), std::move(found), holds});
 }
 
-void Outcome::near(std::string what, double expected, double measured, double tolerance) {
-  check(std::move(what), fmt::format("{:.6g} ± {:.2g}", expected, tolerance), fmt::format("{:.6g}", measured),
-        std::abs(measured - expected) <= tolerance);
+void Outcome::near(std::string what, double expected, double found, double tolerance) {
+  check(std::move(what), fmt::format("{:.6g} ± {:.2g}", expected, tolerance), fmt::format("{:.6g}", found),
+        std::abs(found - expected) <= tolerance);
 }
 
-void Outcome::at_most(std::string what, double limit, double measured) {
-  check(std::move(what), fmt::format("≤ {:.3g}", limit), fmt::format("{:.3g}", measured),
-        measured >= 0 && measured <= limit);
+void Outcome::at_most(std::string what, double limit, double found) {
+  check(std::move(what), limit == 0 ? "exactly 0" : fmt::format("≤ {:.3g}", limit),
+        fmt::format("{:.3g}", found), found >= 0 && found <= limit);
 }
 
-void Outcome::at_least(std::string what, double limit, double measured) {
-  check(std::move(what), fmt::format("≥ {:.3g}", limit), fmt::format("{:.3g}", measured), measured >= limit);
+void Outcome::at_least(std::string what, double limit, double found) {
+  check(std::move(what), fmt::format("≥ {:.3g}", limit), fmt::format("{:.3g}", found), found >= limit);
 }
 
 void Outcome::note(std::string text) {

@@ -58,12 +58,12 @@ class Outcome {
   };
 
   /// One thing that must be seen.
-  void check(std::string what, std::string expected, std::string measured, bool holds);
-  /// |measured − expected| ≤ tolerance.
-  void near(std::string what, double expected, double measured, double tolerance);
-  /// 0 ≤ measured ≤ limit: for errors, which cannot be negative.
-  void at_most(std::string what, double limit, double measured);
-  void at_least(std::string what, double limit, double measured);
+  void check(std::string what, std::string expected, std::string found, bool holds);
+  /// |found − expected| ≤ tolerance.
+  void near(std::string what, double expected, double found, double tolerance);
+  /// 0 ≤ found ≤ limit: for errors, which cannot be negative.
+  void at_most(std::string what, double limit, double found);
+  void at_least(std::string what, double limit, double found);
 
   void show(const Chart& chart) { blocks_.push_back(chart.json); }
   void show(const Table& table) { blocks_.push_back(table.json); }

@@ -119,9 +119,9 @@ static void run(Laboratory& lab, Outcome& outcome) {
     if (!bound) continue;
     // The worst ones reach the bound; rounding, amplified by at most κ/(1 − share), may exceed it.
     above += !(error <= *bound * (1 + 1e-9));
-    if (kind < 2) dense_largest = std::max(dense_largest, error / *bound);
-    if (kind == 2) worst_equality = std::max(worst_equality, std::abs(error / *bound - 1));
-    if (n == 1 && kind == 2) worst_line = std::max(worst_line, std::abs(error / *bound - 1));
+    if (kind < 2) keep_worst(dense_largest, error / *bound);
+    if (kind == 2) keep_worst(worst_equality, std::abs(error / *bound - 1));
+    if (n == 1 && kind == 2) keep_worst(worst_line, std::abs(error / *bound - 1));
     if (draw % 40 == 0) {
       errors.push_back(error);
       bounds.push_back(*bound);
@@ -145,7 +145,7 @@ static void run(Laboratory& lab, Outcome& outcome) {
     const Mat moved = system.matrix - change * system.u * system.v.transpose();
     near_errors.push_back((solve(lab, system.matrix, b).x - solve(lab, moved, b).x).norm());
     near_bounds.push_back(*lemma(system.inverse_norm, change, 0, system.inverse_norm));
-    worst_near = std::max(worst_near, std::abs(near_errors.back() / near_bounds.back() - 1));
+    keep_worst(worst_near, std::abs(near_errors.back() / near_bounds.back() - 1));
   }
   outcome.at_most("towards ε_A‖A⁻¹‖ = 1: |error/bound − 1|", 1e-6, worst_near);
   int singular = 0, refusals = 0;
@@ -156,7 +156,7 @@ static void run(Laboratory& lab, Outcome& outcome) {
     const Mat moved = other.matrix - change * other.u * other.v.transpose();
     // A′ is singular up to its rounding: either that is seen or the solution has no size to speak of.
     const auto solution = solve(lab, moved, other.u);
-    smallest = std::max(smallest, singular_values(moved)[moved.rows() - 1]);
+    keep_worst(smallest, singular_values(moved)[moved.rows() - 1]);
     singular += solution.status == bilevel::Status::singular || solution.x.norm() > 1e12;
     refusals += !lemma(other.inverse_norm, change * (1 + 1e-15), 0, 1);
   }

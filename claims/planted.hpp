@@ -118,15 +118,16 @@ class CurvedEstimator final : public bilevel::Estimator<Vec> {
   std::unique_ptr<bilevel::Estimator<Vec>> estimator_;
 };
 
-/// 2·π.
-class DoubledAdjoint final : public bilevel::AdjointSolver<Vec> {
+/// π times a factor.
+class ScaledAdjoint final : public bilevel::AdjointSolver<Vec> {
  public:
-  explicit DoubledAdjoint(std::unique_ptr<bilevel::AdjointSolver<Vec>> honest) : honest_(std::move(honest)) {}
+  ScaledAdjoint(std::unique_ptr<bilevel::AdjointSolver<Vec>> honest, double factor)
+      : honest_(std::move(honest)), factor_(factor) {}
   std::string_view name() const override { return honest_->name(); }
   bilevel::LinearSolution<Vec> solve(bilevel::LinearOperator<Vec>& a, const Vec& b,
                                      const Vec* warm) override {
     bilevel::LinearSolution<Vec> solution = honest_->solve(a, b, warm);
-    solution.x *= 2;
+    solution.x *= factor_;
     return solution;
   }
   void set_tolerance(double relative) override { honest_->set_tolerance(relative); }
@@ -134,16 +135,19 @@ class DoubledAdjoint final : public bilevel::AdjointSolver<Vec> {
 
  private:
   std::unique_ptr<bilevel::AdjointSolver<Vec>> honest_;
+  double factor_;
 };
 
-/// A difference divided by half of what it should be.
-class DoubledPropagation final : public bilevel::Estimator<Vec> {
+/// A gradient times a factor.
+class ScaledEstimator final : public bilevel::Estimator<Vec> {
  public:
-  explicit DoubledPropagation(std::unique_ptr<bilevel::Estimator<Vec>> honest) : honest_(std::move(honest)) {}
+  ScaledEstimator(std::unique_ptr<bilevel::Estimator<Vec>> honest, double factor)
+      : honest_(std::move(honest)), factor_(factor) {}
   std::string_view name() const override { return honest_->name(); }
   bilevel::Estimate<Vec> estimate(const Vec& theta, const bilevel::Warm<Vec>& warm) override {
     bilevel::Estimate<Vec> e = honest_->estimate(theta, warm);
-    e.gradient *= 2;
+    e.gradient *= factor_;
+    if (e.pi.size() > 0) e.pi *= factor_;
     return e;
   }
   void set_tolerances(double inner, double adjoint) override { honest_->set_tolerances(inner, adjoint); }
@@ -153,6 +157,7 @@ class DoubledPropagation final : public bilevel::Estimator<Vec> {
 
  private:
   std::unique_ptr<bilevel::Estimator<Vec>> honest_;
+  double factor_;
 };
 
 /// Algorithm 2 with given weights, whatever they are.

@@ -95,7 +95,7 @@ Draws nonlinear(const Laboratory& lab) {
     result.violations += !(error <= bound);
     result.sharper_violations += !(error <= sharper);
     double& largest = far == 0 ? result.largest_unbiased : result.largest;
-    largest = std::max(largest, error / sharper);
+    keep_worst(largest, error / sharper);
     if (draw % 20 == 1) {
       result.errors.push_back(error);
       result.bounds.push_back(bound);
@@ -120,7 +120,7 @@ static void run(Laboratory& lab, Outcome& outcome) {
     for (const double beta : betas) {
       errors.push_back(line.error(lab, beta, delta, delta));
       bounds.push_back(line.bound(beta, delta, delta));
-      worst = std::max(worst, std::abs(errors.back() / bounds.back() - 1));
+      keep_worst(worst, std::abs(errors.back() / bounds.back() - 1));
     }
     over_beta.line(fmt::format("ℬ, δ = δ′ = {:g}", delta), betas, bounds, true)
         .dots(fmt::format("measured, {:g}", delta), betas, errors);
@@ -136,8 +136,8 @@ static void run(Laboratory& lab, Outcome& outcome) {
       const double a = Line::coupling * (1 + ratio) * delta;
       const auto error = [&](double beta) { return line.error(lab, beta, delta, ratio * delta); };
       const double place = valley(error, 1e-6, 1e3), value = error(place);
-      worst_place = std::max(worst_place, std::abs(place * (std::sqrt(c) - std::sqrt(a)) / std::sqrt(a) - 1));
-      worst_value = std::max(worst_value, std::abs(value / (2 * std::sqrt(c * a) - a) - 1));
+      keep_worst(worst_place, std::abs(place * (std::sqrt(c) - std::sqrt(a)) / std::sqrt(a) - 1));
+      keep_worst(worst_value, std::abs(value / (2 * std::sqrt(c * a) - a) - 1));
       if (ratio != 1) continue;
       lowest.push_back(value);
       law.push_back(2 * std::sqrt(c * a) - a);

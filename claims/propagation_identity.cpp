@@ -153,17 +153,17 @@ static void run(Laboratory& lab, Outcome& outcome) {
         if (betas[i] >= 0) phi = here;
         const Sides s = sides(lab, *problem, theta, betas[i], here);
         const double size = s.left.norm();
-        found[i][kind] = std::max(found[i][kind], (s.left - s.right).norm() / size);
-        worst = std::max(worst, (s.left - s.right).norm() / size);
-        worst_formula = std::max(worst_formula, (s.left - s.formula).norm() / size);
+        keep_worst(found[i][kind], (s.left - s.right).norm() / size);
+        keep_worst(worst, (s.left - s.right).norm() / size);
+        keep_worst(worst_formula, (s.left - s.formula).norm() / size);
         if (kind > 0) continue;
         const auto& q = static_cast<Quadratic&>(*problem);
         Vec pull(5);
         problem->outer(here, theta, {.phi = &pull});
         const Vec closed = q.coupling().transpose() *
                            (q.hessian() + betas[i] * q.outer_hessian()).partialPivLu().solve(pull);
-        worst_closed =
-            std::max({worst_closed, (s.left - closed).norm() / size, (s.right - closed).norm() / size});
+        keep_worst(worst_closed, (s.left - closed).norm() / size);
+        keep_worst(worst_closed, (s.right - closed).norm() / size);
       }
     }
   outcome.at_most("d/dθ ∂βL against d/dβ ∂θL, relative, all β", 1e-8, worst);
@@ -201,7 +201,7 @@ static void run(Laboratory& lab, Outcome& outcome) {
     const Vec law = j.transpose() * (inverse.transpose() - inverse) * (rest(theta, beta) - y);
     gaps.push_back((left - right).norm() / left.norm());
     laws.push_back(law.norm() / left.norm());
-    worst_gap = std::max(worst_gap, (left - right - law).norm() / left.norm());
+    keep_worst(worst_gap, (left - right - law).norm() / left.norm());
   }
   outcome.at_most("control: difference of the sides against Jᵀ(A⁻ᵀ − A⁻¹)g, relative", 1e-9, worst_gap);
   outcome.at_least("control: relative difference of the sides at t = 1", 0.01, gaps.back());

@@ -9,7 +9,6 @@
 #include <bilevel/problems/log_cosh.hpp>
 
 #include "saddle.hpp"
-#include "worst.hpp"
 
 namespace claims {
 

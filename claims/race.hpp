@@ -102,12 +102,15 @@ class Race {
       gradients.push_back(measured(*lab_.estimator("ep-forward-2", problem_, *cut, settings)));
       const auto estimator = lab_.estimator("ep-forward-2", problem_, *inner, settings);
       double before = never;
+      int idle = 0;
       for (double tolerance = 0.5; tolerance > 1e-7; tolerance /= 4) {
         estimator->set_tolerances(tolerance * settings.beta * outer_slope_.norm(), 1);
         gradients.push_back(measured(*estimator));
         const double error = gradients.back().error;
-        // Refining the phases does not help against the bias, and what is good enough need not be refined.
-        if (error < 1e-3 || (error < 0.2 && error > 0.9 * before)) break;
+        // Refining the phases does not help against the bias, and what is good enough need not be refined. A
+        // single refinement may change little by chance.
+        idle = error < 0.2 && error > 0.9 * before ? idle + 1 : 0;
+        if (error < 1e-3 || idle == 2) break;
         before = error;
       }
     }

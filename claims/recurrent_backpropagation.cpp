@@ -10,7 +10,6 @@
 
 #include "recurrent_net.hpp"
 #include "root.hpp"
-#include "worst.hpp"
 
 namespace claims {
 
@@ -67,7 +66,7 @@ double iterates_apart(const Laboratory& lab, bilevel::Curvature<Vec>& curvature,
                       double alpha) {
   const Iterates hand = by_hand(curvature, g, alpha, 60);
   double apart = 0, size = 0;
-  for (const Vec& pi : hand) size = std::max(size, pi.norm());
+  for (const Vec& pi : hand) keep_worst(size, pi.norm());
   for (std::size_t k = 0; k < hand.size(); ++k)
     keep_worst(apart, (by_library(lab, curvature, symmetric, g, alpha, long(k) + 1) - hand[k]).norm());
   return apart / size;

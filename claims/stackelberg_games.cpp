@@ -54,10 +54,9 @@ static void run(Laboratory& lab, Outcome& outcome) {
     const Vec theta = Vec::Constant(1, uniform(0, a / b));
     const double truth = b * theta[0] + leader_cost - 0.5 * (a + follower_cost);
     const double scale = a + b * theta[0];
-    gradient_error =
-        std::max(gradient_error, std::abs(implicit->estimate(theta, {}).gradient[0] - truth) / scale);
+    keep_worst(gradient_error, std::abs(implicit->estimate(theta, {}).gradient[0] - truth) / scale);
     // ∂θ of the nudged loss is quadratic in β here: three points are exact.
-    nudged_error = std::max(nudged_error, std::abs(nudged->estimate(theta, {}).gradient[0] - truth) / scale);
+    keep_worst(nudged_error, std::abs(nudged->estimate(theta, {}).gradient[0] - truth) / scale);
 
     Vec leader = theta, simultaneous = theta;
     for (int step = 0; step < 60; ++step) {
@@ -70,15 +69,15 @@ static void run(Laboratory& lab, Outcome& outcome) {
     }
     const double best = (a - 2 * leader_cost + follower_cost) / (2 * b),
                  cournot = (a - 2 * leader_cost + follower_cost) / (3 * b);
-    best_error = std::max(best_error, std::abs(leader[0] - best) * b / a);
-    cournot_error = std::max(cournot_error, std::abs(simultaneous[0] - cournot) * b / a);
+    keep_worst(best_error, std::abs(leader[0] - best) * b / a);
+    keep_worst(cournot_error, std::abs(simultaneous[0] - cournot) * b / a);
     const auto profit = [&](const Vec& quantity) {
       const Vec answer = inner->solve(quantity, 0, problem.initial_phi()).phi;
       return -problem.outer(answer, quantity, {});
     };
     const double gain = profit(leader) / (b * cournot * cournot);
     least_gain = std::min(least_gain, gain);
-    most_gain = std::max(most_gain, gain);
+    keep_worst(most_gain, gain);
     if (market == 0)
       outcome.show(
           Chart("The leader's quantity in one market")

@@ -9,8 +9,6 @@
 
 #include <bilevel/problems/ridge.hpp>
 
-#include "worst.hpp"
-
 namespace claims {
 
 static void run(Laboratory& lab, Outcome& outcome);
@@ -158,8 +156,8 @@ static void run(Laboratory& lab, Outcome& outcome) {
   for (std::size_t i = 0; i < marks.size(); ++i) {
     x.push_back(double(marks[i]));
     for (auto* curve : {&averaged, &decreasing, &constant}) (*curve)[i] = std::sqrt((*curve)[i]) / pi.norm();
-    law.push_back(averaged[2] * std::sqrt(x[2] / x[i]));
   }
+  for (const double k : x) law.push_back(averaged[2] * std::sqrt(x[2] / k));
   const auto late = [&](const std::vector<double>& y) {
     return slope({x.begin() + 2, x.end()}, {y.begin() + 2, y.end()});
   };

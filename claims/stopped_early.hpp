@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -130,17 +131,34 @@ struct Behaviour {
   double share(int count) const { return trials > 0 ? double(count) / trials : 0; }
 };
 
-/// Conjugate gradients by the book, blind to the sign of pᵀHp: the K-th iterate.
-inline Vec textbook_conjugate_gradients(bilevel::Curvature<Vec>& curvature, const Vec& g, Index steps) {
-  Vec x = Vec::Zero(g.size()), r = g, p = g, q(g.size());
-  for (Index k = 0; k < steps; ++k) {
-    curvature.times(p, q);
-    const double squared = r.squaredNorm(), alpha = squared / p.dot(q);
+/// Where conjugate gradients by the book, blind to the sign of pᵀHp, are after |φ| steps.
+struct Textbook {
+  Vec end;
+  double least_cosine;  ///< of the angles between p and Hp; 0 is a breakdown
+};
+
+/// In extended precision: an angle near 90° costs twice its digits. H as `curvature` multiplies by it.
+inline Textbook textbook_conjugate_gradients(bilevel::Curvature<Vec>& curvature, const Vec& g) {
+  using Real = long double;
+  using Long = Eigen::Matrix<Real, Eigen::Dynamic, 1>;
+  const Index n = g.size();
+  Eigen::Matrix<Real, Eigen::Dynamic, Eigen::Dynamic> h(n, n);
+  Vec column(n);
+  for (Index i = 0; i < n; ++i) {
+    curvature.times(Vec::Unit(n, i), column);
+    h.col(i) = column.cast<Real>();
+  }
+  Long x = Long::Zero(n), r = g.cast<Real>(), p = r;
+  Real least = 1;
+  for (Index k = 0; k < n; ++k) {
+    const Long q = h * p;
+    const Real squared = r.squaredNorm(), bend = p.dot(q), alpha = squared / bend;
+    least = std::min(least, std::abs(bend) / (p.norm() * q.norm()));
     x += alpha * p;
     r -= alpha * q;
     p = r + r.squaredNorm() / squared * p;
   }
-  return x;
+  return {x.cast<double>(), static_cast<double>(least)};
 }
 
 }  // namespace claims

@@ -8,8 +8,6 @@
 
 #include <bilevel/problems/registry.hpp>
 
-#include "worst.hpp"
-
 namespace claims {
 
 static void run(Laboratory& lab, Outcome& outcome);

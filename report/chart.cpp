@@ -2,20 +2,37 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 namespace report {
 namespace {
 
-/// Six significant digits are more than a screen shows, and a third of the size.
-Json compact(double value) {
+double rounded(double value, int digits) {
+  const std::string text = fmt::format("{:.{}g}", value, digits);
+  double result = value;  // stays where rounding up would overflow
+  std::from_chars(text.data(), text.data() + text.size(), result);
+  return result;
+}
+
+/// Smaller numbers are zero: Chart.js multiplies a step by ten until it is whole, and never ends if the
+/// factor overflows before.
+double flushed(double value) {
+  return std::abs(value) < 1e-250 ? 0 : value;
+}
+
+Json compact(double value, int digits) {
   if (!std::isfinite(value)) return nullptr;
-  const double rounded = std::stod(fmt::format("{:.6g}", value));
-  if (rounded == std::round(rounded) && std::abs(rounded) < 1e6) return static_cast<int>(rounded);
-  return rounded;
+  const double short_value = rounded(value, digits);
+  if (short_value == std::round(short_value) && std::abs(short_value) < 1e6)
+    return static_cast<int>(short_value);
+  return short_value;
 }
 
 /// A number, or NaN for null, which is a gap.
@@ -26,101 +43,138 @@ double number_or_gap(const Reading& array, std::size_t i) {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
+using Numbers = std::vector<double>;
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
 struct Axis {
-  Json json;
   std::string name;
   bool log = false;
+  std::optional<double> min, max;
+  double smallest = infinity, largest = -infinity;
+
+  /// Takes a number of the data; what the axis cannot show becomes NaN.
+  double take(double value) {
+    value = flushed(value);
+    if (!std::isfinite(value) || (log && value <= 0)) return std::numeric_limits<double>::quiet_NaN();
+    smallest = std::min(smallest, value);
+    largest = std::max(largest, value);
+    return value;
+  }
+
+  /// Six digits are more than a screen shows, and a third of the size; a narrow range far from zero needs
+  /// more.
+  int digits() const {
+    const double low = min.value_or(smallest), high = max.value_or(largest);
+    return high - low < 1e-3 * std::max(std::abs(low), std::abs(high)) ? 9 : 6;
+  }
+
+  Json compacted(const Numbers& numbers) const {
+    Json list = Json::array();
+    for (const double number : numbers) list.push_back(compact(number, digits()));
+    return list;
+  }
+
+  Json json() const {
+    Json result = Json::object();
+    if (!name.empty()) result["name"] = name;
+    if (log) result["log"] = true;
+    if (min) result["min"] = compact(*min, digits());
+    if (max) result["max"] = compact(*max, digits());
+    return result;
+  }
 };
 
 Axis read_axis(const Reading& block, const char* key) {
   Axis axis;
-  axis.json = Json::object();
   const auto found = block.find(key);
   if (!found) return axis;
   axis.name = found->text_or_empty("name");
-  if (!axis.name.empty()) axis.json["name"] = axis.name;
   if (const auto scale = found->find("scale")) {
     const std::string name = scale->text();
     if (name != "linear" && name != "log") scale->fail("must be linear or log, is " + name);
     axis.log = name == "log";
-    if (axis.log) axis.json["log"] = true;
   }
-  std::array<double, 2> range{};
-  int ends = 0;
-  for (const char* end : {"min", "max"}) {
-    const auto limit = found->find(end);
-    if (!limit || !std::isfinite(limit->number())) continue;
-    if (axis.log && limit->number() <= 0) limit->fail("must be positive on a log scale");
-    axis.json[end] = compact(limit->number());
-    range[static_cast<std::size_t>(ends++)] = limit->number();
-  }
-  if (ends == 2 && range[0] >= range[1]) found->fail("min must be smaller than max");
+  const auto read_end = [&](const char* key_of_end) -> std::optional<double> {
+    const auto end = found->find(key_of_end);
+    if (!end || !std::isfinite(end->number())) return std::nullopt;
+    const double value = flushed(end->number());
+    if (axis.log && value <= 0) end->fail("must be positive on a log scale");
+    return value;
+  };
+  axis.min = read_end("min");
+  axis.max = read_end("max");
+  if (axis.min && axis.max && *axis.min >= *axis.max) found->fail("min must be smaller than max");
   return axis;
 }
 
-/// Collects the numbers of one coordinate; what a log axis cannot show is counted and becomes a gap.
-struct Numbers {
-  bool log;
-  Json list = Json::array();
-  int omitted = 0;
-
-  bool add(double value) {
-    const bool impossible = log && value <= 0;
-    list.push_back(impossible ? Json(nullptr) : compact(value));
-    return impossible;
-  }
+struct Series {
+  std::string name, style;
+  Numbers x, y;
 };
 
-Json read_series(const Reading& series, const Axis& x, const Axis& y, std::size_t categories, int& omitted) {
+/// Adds what `axis` takes of `value` to `numbers`; returns whether it is omitted, as a log axis cannot show
+/// it.
+bool add(Numbers& numbers, double value, Axis& axis) {
+  numbers.push_back(axis.take(value));
+  return axis.log && flushed(value) <= 0;
+}
+
+Series read_series(const Reading& series, Axis& x, Axis& y, std::size_t categories, int& omitted) {
   constexpr std::array styles{"line", "dashed", "dots", "path", "bars"};
   const Reading style = series.at("style");
-  const std::string name = style.text();
-  if (std::find(styles.begin(), styles.end(), name) == styles.end())
-    style.fail("must be line, dashed, dots, path or bars, is " + name);
-  Json result{{"name", series.text("name")}, {"style", name}};
+  Series result;
+  result.style = style.text();
+  if (std::find(styles.begin(), styles.end(), result.style) == styles.end())
+    style.fail("must be line, dashed, dots, path or bars, is " + result.style);
+  result.name = series.text("name");
 
-  Numbers xs{x.log}, ys{y.log};
   if (categories > 0) {
     const Reading values = series.at("values");
     if (values.size() != categories)
       values.fail(fmt::format("has {} elements, the chart {} categories", values.size(), categories));
-    for (std::size_t i = 0; i < categories; ++i) omitted += ys.add(number_or_gap(values, i));
-  } else {
-    if (name == "bars") series.fail("bars need categories");
-    const Reading points = series.at("points");
-    for (std::size_t i = 0; i < points.size(); ++i) {
-      if (!points.json()[i].is_array() || points.json()[i].size() != 2)
-        points[i].fail("must be a pair of numbers");
-      const Reading point = points[i];
-      const bool no_x = xs.add(number_or_gap(point, 0));
-      const bool no_y = ys.add(number_or_gap(point, 1));
-      omitted += no_x || no_y;
-    }
-    result["x"] = std::move(xs.list);
+    for (std::size_t i = 0; i < categories; ++i) omitted += add(result.y, number_or_gap(values, i), y);
+    return result;
   }
-  result["y"] = std::move(ys.list);
+  if (result.style == "bars") series.fail("bars need categories");
+  const Reading points = series.at("points");
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (!points.json()[i].is_array() || points.json()[i].size() != 2)
+      points[i].fail("must be a pair of numbers");
+    const Reading point = points[i];
+    const bool no_x = add(result.x, number_or_gap(point, 0), x);
+    const bool no_y = add(result.y, number_or_gap(point, 1), y);
+    omitted += no_x || no_y;
+  }
   return result;
 }
 
-Json increasing(const Reading& grid) {
-  Json list = Json::array();
-  double last = -std::numeric_limits<double>::infinity();
+/// The grid of a field. Its numbers stay even where a log axis cannot show them.
+Numbers increasing(const Reading& grid, Axis& axis) {
+  Numbers list;
+  double last = -infinity;
   for (std::size_t i = 0; i < grid.size(); ++i) {
     const double value = number_or_gap(grid, i);
     if (!(value > last)) grid.fail("must be increasing");
-    list.push_back(compact(last = value));
+    axis.take(value);
+    list.push_back(flushed(last = value));
   }
   if (list.size() < 2) grid.fail("must have at least two elements");
   return list;
 }
 
-void read_field(const Reading& field, Chart& chart) {
-  Json x = increasing(field.at("x")), y = increasing(field.at("y"));
+struct Field {
+  Numbers x, y;
+  Json shades = Json::array();
+};
+
+Field read_field(const Reading& field, Axis& x_axis, Axis& y_axis, Chart& chart) {
+  Field result{increasing(field.at("x"), x_axis), increasing(field.at("y"), y_axis)};
+  const Numbers &x = result.x, &y = result.y;
   const Reading rows = field.at("values");
   if (rows.size() != y.size())
     rows.fail(fmt::format("has {} rows, \"y\" {} elements", rows.size(), y.size()));
-  std::vector<double> values;
-  double smallest = std::numeric_limits<double>::infinity(), largest = -smallest;
+  Numbers values;
+  double smallest = infinity, largest = -infinity;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Reading row = rows[i];
     if (row.size() != x.size()) row.fail(fmt::format("has {} elements, \"x\" {}", row.size(), x.size()));
@@ -132,29 +186,27 @@ void read_field(const Reading& field, Chart& chart) {
       largest = std::max(largest, value);
     }
   }
-  Json shades = Json::array();
   for (const double value : values) {
     const double share = largest > smallest ? (value - smallest) / (largest - smallest) : 0.5;
-    shades.push_back(std::isfinite(value) ? Json(static_cast<int>(std::lround(255 * share))) : Json(nullptr));
+    result.shades.push_back(std::isfinite(value) ? Json(static_cast<int>(std::lround(255 * share)))
+                                                 : Json(nullptr));
   }
   chart.field_name = field.text("name");
   // The ends of a scale of greys: three digits, and rounding errors are zero.
   const auto end = [&](double value) {
     const double size = std::max(std::abs(smallest), std::abs(largest));
-    return std::abs(value) < 1e-9 * size ? std::string("0")
-                                         : number_text(std::stod(fmt::format("{:.3g}", value)));
+    return std::abs(value) < 1e-9 * size ? std::string("0") : number_text(rounded(value, 3));
   };
   chart.field_smallest = end(smallest);
   chart.field_largest = end(largest);
-  chart.drawing["field"] = {{"x", std::move(x)}, {"y", std::move(y)}, {"shades", std::move(shades)}};
+  return result;
 }
 
 }  // namespace
 
 Chart read_chart(const Reading& block) {
   Chart chart;
-  const Axis x = read_axis(block, "x"), y = read_axis(block, "y");
-  chart.drawing = {{"x", x.json}, {"y", y.json}};
+  Axis x = read_axis(block, "x"), y = read_axis(block, "y");
 
   Json categories = Json::array();
   if (const auto found = block.find("categories"))
@@ -169,15 +221,29 @@ Chart read_chart(const Reading& block) {
     chart.spoken += ". " + y.name + x.name;
 
   const Reading series = block.at("series");
-  chart.drawing["series"] = Json::array();
+  std::vector<Series> all;
   int omitted = 0;
   for (std::size_t i = 0; i < series.size(); ++i) {
-    chart.drawing["series"].push_back(read_series(series[i], x, y, categories.size(), omitted));
-    chart.spoken += (i == 0 ? ": " : ", ") + chart.drawing["series"][i]["name"].get<std::string>();
+    all.push_back(read_series(series[i], x, y, categories.size(), omitted));
+    chart.spoken += (i == 0 ? ": " : ", ") + all.back().name;
+  }
+  std::optional<Field> background;
+  if (const auto field = block.find("field")) background = read_field(*field, x, y, chart);
+  if (all.empty() && chart.field_name.empty()) block.fail("there is nothing to draw");
+
+  // How many digits to write is known only now that the axes have seen all of the data.
+  chart.drawing = {{"x", x.json()}, {"y", y.json()}, {"series", Json::array()}};
+  for (const Series& one : all) {
+    Json written{{"name", one.name}, {"style", one.style}};
+    if (categories.empty()) written["x"] = x.compacted(one.x);
+    written["y"] = y.compacted(one.y);
+    chart.drawing["series"].push_back(std::move(written));
   }
   if (!categories.empty()) chart.drawing["categories"] = std::move(categories);
-  if (const auto field = block.find("field")) read_field(*field, chart);
-  if (series.size() == 0 && chart.field_name.empty()) block.fail("there is nothing to draw");
+  if (background)
+    chart.drawing["field"] = {{"x", x.compacted(background->x)},
+                              {"y", y.compacted(background->y)},
+                              {"shades", std::move(background->shades)}};
   if (omitted > 0)
     chart.omitted = fmt::format("Not drawn: {} {} at or below zero, which a logarithmic axis cannot show.",
                                 omitted, omitted == 1 ? "point" : "points");

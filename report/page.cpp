@@ -189,7 +189,8 @@ std::string Writer::table(const Reading& block) const {
   };
 
   const std::string name = block.text_or_empty("title");
-  std::string html = fmt::format("<figure class=\"table\">\n{}", heading(block));
+  const char* const kind = columns.size() > 6 ? "table many" : "table";
+  std::string html = fmt::format("<figure class=\"{}\">\n{}", kind, heading(block));
   html += fmt::format("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">\n",
                       escaped(name.empty() ? "Table" : name));
   html += "<table>\n<thead><tr>";

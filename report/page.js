@@ -147,17 +147,38 @@
     };
   }
 
+  // The smallest and the largest number that an axis can show (a loop: calls have too few arguments).
   function extent(description, key) {
     if (description.field) return [description.field[key][0], description.field[key].at(-1)];
-    return null;
+    let low = Infinity, high = -Infinity;
+    for (const one of description.series)
+      for (const value of one[key]) {
+        if (value === null || (description[key].log && value <= 0)) continue;
+        if (value < low) low = value;
+        if (value > high) high = value;
+      }
+    return [low, high];
+  }
+
+  // The ends that are given, or follow: of a field's chart those of its grid, and where a given end lies
+  // beyond all of the data, one beside it.
+  function givenEnds(description, key, [low, high]) {
+    const {log} = description[key];
+    let {min, max} = description[key];
+    const step = end => Math.abs(end) || 1;
+    if (min !== undefined && !(min < (max ?? high))) max = log ? min * 10 : min + step(min);
+    else if (max !== undefined && !((min ?? low) < max)) min = log ? max / 10 : max - step(max);
+    if (description.field) {
+      min ??= low;
+      max ??= high;
+    }
+    return {min, max};
   }
 
   function axis(description, key, colours) {
     const given = description[key];
     const options = {
       type: given.log ? "logarithmic" : "linear",
-      min: given.min,
-      max: given.max,
       title: {display: Boolean(given.name), text: given.name, color: colours.ink, font: {size: 13}},
       grid: {color: colours.grid, borderColor: colours.line, tickColor: colours.line, tickLength: 5},
       ticks: {color: colours.muted, font: {size: 12}, maxRotation: 0, includeBounds: false, callback: linearLabel},
@@ -170,18 +191,14 @@
       options.ticks.callback = index => shortened(description.categories[index]);
       return options;
     }
-    const whole = extent(description, key);
-    if (whole) {
-      options.min ??= whole[0];
-      options.max ??= whole[1];
-    }
+    const data = extent(description, key);
+    Object.assign(options, givenEnds(description, key, data));
     if (!given.log) {
       options.ticks.autoSkipPadding = 12;
       options.ticks.maxTicksLimit = 9;
       return options;
     }
-    const values = description.series.flatMap(one => one[key]).filter(value => value > 0);
-    let low = options.min ?? Math.min(...values), high = options.max ?? Math.max(...values);
+    let low = options.min ?? data[0], high = options.max ?? data[1];
     if (!(low > 0 && high < Infinity)) [low, high] = [1, 10];
     const decades = Math.log10(high / low);
     const margin = 10 ** Math.max(0.04 * decades, decades < 0.3 ? 0.15 : 0.06);
@@ -235,6 +252,10 @@
 
   function tooltip(description, colours) {
     const name = (key, fallback) => description[key].name || fallback;
+    // As many digits as tell apart what the axis tells apart.
+    const digits = ({min, max}) =>
+      Math.min(9, Math.max(4, Math.ceil(Math.log10(Math.max(-min, max) / (max - min))) + 2));
+    const number = (item, key) => shown(item.parsed[key], digits(item.chart.scales[key]));
     return {
       backgroundColor: colours.surface,
       borderColor: colours.line,
@@ -246,8 +267,8 @@
       callbacks: {
         title: items => (items.length ? items[0].dataset.label : ""),
         label: item => [
-          `${name("x", "x")}: ${description.categories ? item.label : shown(item.parsed.x)}`,
-          `${name("y", "y")}: ${shown(item.parsed.y)}`,
+          `${name("x", "x")}: ${description.categories ? item.label : number(item, "x")}`,
+          `${name("y", "y")}: ${number(item, "y")}`,
         ],
       },
     };
@@ -341,6 +362,28 @@
     });
   }
 
+  // Draws a chart or, where that fails, says so in its place: the others are drawn nevertheless.
+  function drawOrSay(figure, description, printing) {
+    const plot = figure.querySelector(".plot"), canvas = plot.querySelector("canvas");
+    plot.querySelector(".failure")?.remove();
+    canvas.hidden = false;
+    try {
+      draw(figure, description, printing);
+    } catch (error) {
+      console.error(error);
+      canvas.hidden = true;
+      const text = document.createElement("p");
+      text.className = "failure";
+      text.textContent = "This chart could not be drawn.";
+      plot.append(text);
+      try {
+        Chart.getChart(canvas)?.destroy();
+      } catch (another) {
+        console.error(another);
+      }
+    }
+  }
+
   // The page.
 
   function drawCharts() {
@@ -349,7 +392,7 @@
     const waiting = new Set(figures);
     const drawOne = (figure, printing) => {
       waiting.delete(figure);
-      draw(figure, descriptions[figure.dataset.chart], printing);
+      drawOrSay(figure, descriptions[figure.dataset.chart], printing);
     };
     Chart.defaults.font.family = palette().sans;
     // One task a chart, so that the page can be read and scrolled meanwhile.

@@ -103,7 +103,8 @@ void add_blocks(Json& target, const Reading& blocks) {
   }
 }
 
-Json claim_section(const Reading& claim, const std::string& seed) {
+/// `repeat` is what every command that repeats this run has besides the claims.
+Json claim_section(const Reading& claim, const std::string& repeat) {
   Json blocks = Json::array({text_block(claim.text("statement"))});
   Json facts = Json::array();
   facts.push_back({"Place", claim.text("place")});
@@ -129,13 +130,34 @@ Json claim_section(const Reading& claim, const std::string& seed) {
                     {"rows", std::move(rows)}});
   if (const auto given = claim.find("blocks")) add_blocks(blocks, *given);
   const std::string name = claim.text("name");
-  blocks.push_back(
-      {{"type", "code"}, {"text", fmt::format("bilevel paper --claim {} --seed {}", name, seed)}});
+  blocks.push_back({{"type", "code"}, {"text", fmt::format("bilevel paper --claim {}{}", name, repeat)}});
   return {{"id", name},
           {"title", claim.text("title")},
           {"level", 2},
           {"status", claim.at("holds").truth() ? "holds" : "fails"},
           {"blocks", std::move(blocks)}};
+}
+
+Json notation() {
+  Json items = Json::array();
+  for (const auto& [symbol, meaning] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"L_in, L_out",
+            "the inner and the outer loss; φ* minimises L_in(φ, θ), and ∇ is d/dθ of L_out(φ*, θ)"},
+           {"φ̂, ∇̂", "what was computed instead of φ* and ∇; δ and δ′ bound the errors of the two phases"},
+           {"phase 1, phase 2", "settling to φ*; finding π*, or settling again with L_in + β·L_out to φ_β"},
+           {"H, g, χ, π*", "∂φ² L_in, ∂φ L_out, ∂θ∂φ L_in, and the solution of π*H = g"},
+           {"μ, L, κ", "L_in is μ-strongly convex and L-smooth; κ = L/μ"},
+           {"B, M, ρ, σ", "the Lipschitz constants of the error theorems"},
+           {"Q", "the quadratic problem L_in = ½φᵀHφ − φᵀ(Jθ + b), L_out = ½(φ − y)ᵀG(φ − y)"},
+           {"ℬ, a, C",
+            "the bound a/β + B_out δ′ + C·β/(1+β) of equilibrium propagation, with a = B_in(δ + δ′)"},
+           {"gradient equivalent", "the unit of cost: one gradient; a value is half, a Hessian product two"},
+           {"an adversary", "errors of the phases in the direction that hurts most"},
+           {"RBP, CG, EP", "recurrent backpropagation, conjugate gradients, equilibrium propagation"}})
+    items.push_back({symbol, meaning});
+  return {{"id", "the-notation"},
+          {"title", "Notation"},
+          {"blocks", Json::array({{{"type", "facts"}, {"items", std::move(items)}}})}};
 }
 
 }  // namespace
@@ -156,8 +178,11 @@ Json paper_page(const Json& result) {
   }
 
   std::string lead =
-      "Each statement of the paper “Beyond backpropagation” that can be true or false, run as an experiment "
-      "and compared with a truth known from elsewhere: a closed form, or a reference of much higher "
+      "Each statement that can be true or false of the paper “Beyond backpropagation: bilevel optimization "
+      "through "
+      "implicit differentiation and equilibrium propagation” (N. Zucchet and J. Sacramento, 2022), run as an "
+      "experiment and compared with a truth known from elsewhere: a closed form, or a reference of much "
+      "higher "
       "accuracy.";
   const std::string planted = root.text_or_empty("planted");
   if (!planted.empty())
@@ -179,15 +204,20 @@ Json paper_page(const Json& result) {
   if (!planted.empty()) facts.push_back({"Planted defect", planted});
 
   Json sections = Json::array();
-  const std::string plant = planted.empty() ? "" : fmt::format(" --plant {}", planted);
+  std::string repeat = fmt::format(" --seed {}", seed);
+  if (!planted.empty()) repeat += fmt::format(" --plant {}", planted);
+  std::string only;
+  if (const auto asked = root.find("asked"))
+    for (std::size_t i = 0; i < asked->size(); ++i)
+      only += fmt::format("{}{}", only.empty() ? " --claim " : ",", (*asked)[i].text());
   sections.push_back(
       {{"id", "the-summary"},
        {"title", "Summary"},
        {"blocks",
         {summary(claims),
          text_block("The same page again:"),
-         {{"type", "code"},
-          {"text", fmt::format("bilevel paper --seed {}{} --report FILE.html", seed, plant)}}}}});
+         {{"type", "code"}, {"text", fmt::format("bilevel paper{}{} --report FILE.html", only, repeat)}}}}});
+  sections.push_back(notation());
   add_exhibits(sections, claims, "Figure", "The paper’s figures");
   add_exhibits(sections, claims, "Table", "The paper’s tables");
   if (!slips.empty())
@@ -202,7 +232,7 @@ Json paper_page(const Json& result) {
             {"columns", {"Claim", "What the text has wrong"}},
             {"rows", std::move(slips)}}}}});
   sections.push_back({{"id", "the-claims"}, {"title", "The claims"}, {"blocks", Json::array()}});
-  for (std::size_t i = 0; i < claims.size(); ++i) sections.push_back(claim_section(claims[i], seed));
+  for (std::size_t i = 0; i < claims.size(); ++i) sections.push_back(claim_section(claims[i], repeat));
   return {{"title", "Beyond backpropagation, executed"},
           {"lead", std::move(lead)},
           {"facts", std::move(facts)},

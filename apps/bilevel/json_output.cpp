@@ -71,6 +71,13 @@ void require_writable(const std::string& path) {
         fmt::format("cannot write {}: no permission to write in {}", path, folder.string()));
 }
 
+bool same_file(const std::string& a, const std::string& b) {
+  const auto spelt_out = [](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path));
+  };
+  return !a.empty() && !b.empty() && spelt_out(a) == spelt_out(b);
+}
+
 void write_json(const std::string& path, const Json& object) {
   if (!path.empty()) write_text(path, object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }

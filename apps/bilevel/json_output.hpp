@@ -18,6 +18,8 @@ Json describe(const bilevel::Cost& cost);
 
 /// Refuses a path that cannot be written, before any work is done for it.
 void require_writable(const std::string& path);
+/// Whether two paths, given or empty, name the same file, also one that does not exist yet.
+bool same_file(const std::string& a, const std::string& b);
 /// Replaces the file atomically; throws InvalidInput where that fails.
 void write_json(const std::string& path, const Json& object);
 void write_text(const std::string& path, const std::string& text);

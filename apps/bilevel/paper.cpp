@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 
 #include "claims/execute.hpp"
@@ -21,7 +20,8 @@ struct PaperArguments {
   std::string json, report;
 };
 
-std::vector<const claims::Claim*> chosen(const std::vector<std::string>& names) {
+std::vector<const claims::Claim*> chosen(std::vector<std::string>& names) {
+  for (std::string& name : names) std::erase_if(name, [](char c) { return c == ' ' || c == '\t'; });
   if (names.empty()) return claims::all();
   for (const std::string& name : names) {
     const auto& all = claims::all();
@@ -35,20 +35,23 @@ std::vector<const claims::Claim*> chosen(const std::vector<std::string>& names) 
   return some;
 }
 
-claims::Defect defect_of(const std::string& name) {
-  if (name.empty()) return claims::Defect::none;
-  std::vector<std::string_view> known;
-  for (const auto& [other, defect] : claims::defects()) {
+claims::Defect defect_of(std::string_view name) {
+  for (const auto& [other, defect] : claims::defects())
     if (name == other) return defect;
-    known.push_back(other);
-  }
-  throw bilevel::InvalidInput(
-      fmt::format("--plant: there is no defect '{}'; there are: {}", name, fmt::join(known, ", ")));
+  return claims::Defect::none;
+}
+
+/// What is wrong with the name of a defect, or nothing.
+std::string unknown_defect(const std::string& name) {
+  if (defect_of(name) != claims::Defect::none) return {};
+  std::vector<std::string_view> known;
+  for (const auto& [other, defect] : claims::defects()) known.push_back(other);
+  return fmt::format("there is no defect '{}'; there are: {}", name, fmt::join(known, ", "));
 }
 
 int list_claims() {
   for (const claims::Claim* claim : claims::all())
-    print_wrapped(fmt::format("{:<29}", claim->name), fmt::format("{} ({})", claim->title, claim->place), 29);
+    print_wrapped(fmt::format("{:<28}", claim->name), fmt::format("{} ({})", claim->title, claim->place), 29);
   return ok;
 }
 
@@ -87,19 +90,17 @@ void print_failures(const std::vector<claims::Executed>& executed) {
                       4);
 }
 
-int run(const PaperArguments& a) {
+int run(PaperArguments a) {
   if (a.list) return list_claims();
   require_writable(a.json);
   require_writable(a.report);
-  if (!a.json.empty() && !a.report.empty() &&
-      std::filesystem::weakly_canonical(a.json) == std::filesystem::weakly_canonical(a.report))
-    throw bilevel::InvalidInput("--json and --report name the same file");
+  if (same_file(a.json, a.report)) throw bilevel::InvalidInput("--json and --report name the same file");
   const std::vector<const claims::Claim*> wanted = chosen(a.names);
   claims::Laboratory laboratory(a.seed, defect_of(a.planted));
 
   catch_interrupts();
   fmt::print("seed {}{}\n", a.seed, a.planted.empty() ? "" : ", planted: " + a.planted);
-  print_row("claim", "expected", "measured", "");
+  print_row("claim", "expected", "measured", "verdict");
   std::vector<claims::Executed> executed;
   {
     Progress progress;
@@ -117,7 +118,7 @@ int run(const PaperArguments& a) {
   const bool whole = executed.size() == wanted.size();
   const bool all_hold = whole && holding == executed.size();
   double seconds = 0;
-  Json j{{"command", "paper"},   {"version", bilevel::version}, {"seed", a.seed},
+  Json j{{"command", "paper"},   {"version", bilevel::version}, {"seed", a.seed},       {"asked", a.names},
          {"planted", a.planted}, {"holds", all_hold},           {"interrupted", !whole}};
   Json list = Json::array();
   for (const claims::Executed& e : executed) {
@@ -134,6 +135,7 @@ int run(const PaperArguments& a) {
                       fmt::format("{} of {} claims hold ({:.1f} s)", holding, wanted.size(), seconds)));
   if (!whole) fmt::print("interrupted: {} claims were not tried\n", wanted.size() - executed.size());
   write_json(a.json, j);
+  if (!a.json.empty()) fmt::print("json: {}\n", a.json);
   if (!a.report.empty()) {
     write_text(a.report, report::render(report::paper_page(j)));
     fmt::print("report: {}\n", a.report);
@@ -154,7 +156,7 @@ std::function<int()> add_paper(CLI::App& program) {
   command.add_option("--seed", a->seed, "Of everything random")
       ->capture_default_str()
       ->type_name("N")
-      ->check(whole_number);
+      ->transform(whole_number());
   command.add_option("--json", a->json, "Write everything measured to this file")->type_name("FILE");
   command.add_option("--report", a->report, "Write a page with figures, tables and claims")
       ->type_name("FILE.html");
@@ -163,8 +165,9 @@ std::function<int()> add_paper(CLI::App& program) {
           "--plant", a->planted,
           "Plant a mistake, to see the claims about it fail: cross-sign (of ∂θ∂φ L_in), hessian-scale "
           "(∂φ² L_in halved), adjoint-scale (π doubled), nudge-scale (equilibrium propagation doubled), "
-          "stencil (its points shifted by one)")
-      ->type_name("DEFECT");
+          "stencil (its points shifted by one), not-a-number (every gradient)")
+      ->type_name("DEFECT")
+      ->check(unknown_defect);
   command.footer(
       "Ends with 1 if a claim fails.\n\nExamples:\n"
       "  bilevel paper --report paper.html\n"

@@ -1,7 +1,9 @@
 #include "problem_arguments.hpp"
 
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 
 namespace app {
 
@@ -33,7 +35,7 @@ void ProblemArguments::add_to(CLI::App& command) {
   command.add_option("--penalty", settings.penalty, "global or per-feature, for problems with penalties");
   command.add_option("--seed", settings.seed, "Seed of everything random")
       ->capture_default_str()
-      ->check(whole_number);
+      ->transform(whole_number());
   command.add_option("--inner", inner, "Inner solver (default: newton up to 500 variables, lbfgs beyond)")
       ->type_name("NAME");
   command.add_option("--json", json, "Write the result as JSON to this file")->type_name("FILE");
@@ -91,9 +93,19 @@ std::string positive(const std::string& text) {
   return finite_number(text) > 0 ? std::string() : fmt::format("{} must be a positive number", text);
 }
 
-std::string whole_number(const std::string& text) {
-  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-  return digits ? std::string() : fmt::format("{} must be a whole number, not negative", text);
+CLI::Validator whole_number() {
+  return CLI::Validator(
+      [](std::string& text) {
+        std::uint64_t value = 0;
+        const char* const end = text.data() + text.size();
+        const auto [stop, error] = std::from_chars(text.data(), end, value);
+        if (text.empty() || stop != end || error != std::errc())
+          return fmt::format("{} must be a whole number from 0 to {}", text,
+                             std::numeric_limits<std::uint64_t>::max());
+        text = fmt::format("{}", value);
+        return std::string();
+      },
+      "");
 }
 
 double finite_number(const std::string& text) {

@@ -38,8 +38,8 @@ struct ProblemArguments {
 double finite_number(const std::string& text);
 /// For options that must be positive numbers: what is wrong with the text, or nothing.
 std::string positive(const std::string& text);
-/// For seeds, where a minus would wrap around.
-std::string whole_number(const std::string& text);
+/// For seeds: decimal, whatever zeros it starts with, and no wrapping around.
+CLI::Validator whole_number();
 
 /// Direct where |φ| is small (as Newton is then the default of --inner), conjugate gradients beyond.
 std::string default_adjoint(bilevel::Index phi);

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 
 #include <bilevel/outer/search.hpp>
@@ -124,9 +123,6 @@ int run(const SolveArguments& a) {
   options.identity =
       fmt::format("{} inner={} method={} beta={}", a.problem.identity(), a.problem.inner, method, a.how.beta);
   const bool searching = bilevel::is_search(a.optimizer);
-  const auto same_spelling = [](const std::string& path) {
-    return std::filesystem::weakly_canonical(std::filesystem::absolute(path));
-  };
   const auto refuse_unless = [](bool fine, std::string_view what) {
     if (!fine) throw InvalidInput(std::string(what));
   };
@@ -160,9 +156,7 @@ int run(const SolveArguments& a) {
                             "take --inner gradient-descent, heavy-ball, nesterov or adam, or leave --inner "
                             "out for nesterov",
                             method, step));
-  refuse_unless(a.checkpoint.empty() || a.problem.json.empty() ||
-                    same_spelling(a.checkpoint) != same_spelling(a.problem.json),
-                "--json and --checkpoint name the same file");
+  refuse_unless(!same_file(a.checkpoint, a.problem.json), "--json and --checkpoint name the same file");
   if (a.inner_tolerance > 0 || a.adjoint_tolerance > 0)
     options.tolerances =
         bilevel::ToleranceSchedule::fixed(a.inner_tolerance > 0 ? a.inner_tolerance : 1e-10,

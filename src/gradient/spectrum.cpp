@@ -23,6 +23,9 @@ struct HostOperator {
 }  // namespace
 
 Spectrum dense_spectrum(const Eigen::MatrixXd& matrix, bool symmetric, double error) {
+  if (matrix.rows() != matrix.cols())
+    throw InvalidInput(
+        fmt::format("a spectrum needs a square matrix, not {} by {}", matrix.rows(), matrix.cols()));
   if (matrix.rows() == 0 || !matrix.allFinite()) return {};
   Spectrum s;
   if (symmetric) {

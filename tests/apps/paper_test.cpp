@@ -61,7 +61,7 @@ TEST(Paper, OneClaimAsTableAndAsJson) {
 }
 
 TEST(Paper, SeveralClaimsComeInTheOrderOfThePaperAndOnce) {
-  const json j = run_json("paper --claim neumann-series,branching --claim branching", 0);
+  const json j = run_json("paper --claim 'neumann-series, branching' --claim branching", 0);
   ASSERT_EQ(j["claims"].size(), 2u);
   EXPECT_EQ(j["claims"][0]["name"], "branching");
   EXPECT_EQ(j["claims"][1]["name"], "neumann-series");
@@ -88,11 +88,16 @@ TEST(Paper, BadUsageIsRefusedBeforeAnyWork) {
   const Result defect = run("paper --plant nothing");
   EXPECT_EQ(defect.code, 2);
   EXPECT_NE(defect.err.find("cross-sign"), std::string::npos);
+  EXPECT_EQ(run("paper --plant ''").code, 2);
   EXPECT_EQ(run("paper --claim branching --report /no/such/folder/a.html").code, 2);
   EXPECT_EQ(run("paper --claim branching --json /no/such/folder/a.json").code, 2);
   const std::string path = scratch("json");
   EXPECT_EQ(run("paper --claim branching --json " + path + " --report " + path).code, 2);
+  const std::string here = std::filesystem::relative(path).string();
+  EXPECT_EQ(run("paper --claim branching --json " + here + " --report ./" + here).code, 2);
   EXPECT_EQ(run("paper --seed -1").code, 2);
+  EXPECT_EQ(run("paper --seed 18446744073709551616").code, 2);
+  EXPECT_EQ(run_json("paper --claim branching --seed 010", 0)["seed"], 10) << "not octal";
   EXPECT_EQ(run("paper --seed x").code, 2);
 }
 

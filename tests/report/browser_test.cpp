@@ -44,8 +44,9 @@ class Browser : public testing::Test {
     if (!folder_.empty()) fs::remove_all(folder_);
   }
 
-  /// Loads `html`; returns what the browser printed. Its complaints must hold no error of the page.
-  std::string load(const std::string& html, const std::string& options) {
+  /// Loads `html`; returns what the browser printed. Its complaints must hold no error of the page, unless
+  /// errors are expected.
+  std::string load(const std::string& html, const std::string& options, bool errors = false) {
     const fs::path page = folder_ / "page.html", out = folder_ / "out", err = folder_ / "err";
     std::ofstream(page, std::ios::binary) << html;
     const std::string command = fmt::format(
@@ -56,17 +57,17 @@ class Browser : public testing::Test {
     const int status = std::system(command.c_str());
     const std::string complaints = read(err);
     EXPECT_EQ(status, 0) << command << "\n" << complaints;
-    EXPECT_EQ(complaints.find("CONSOLE"), std::string::npos) << complaints;
+    EXPECT_EQ(complaints.find("CONSOLE") != std::string::npos, errors) << complaints;
     return read(out);
   }
 
   /// What the probe saw.
-  Json probe(std::string html, const std::string& options = "--window-size=1400,1000") {
+  Json probe(std::string html, const std::string& options = "--window-size=1400,1000", bool errors = false) {
     const std::string script = read(fs::path(__FILE__).parent_path() / "probe.js");
     EXPECT_FALSE(script.empty());
     const std::string head = "<head>\n";
     html.insert(html.find(head) + head.size(), "<script>" + script + "</script>\n");
-    const std::string page = load(html, "--dump-dom " + options);
+    const std::string page = load(html, "--dump-dom " + options, errors);
     const std::string start = "<pre id=\"probe\">";
     const std::size_t from = page.rfind(start);
     if (from == std::string::npos) {
@@ -94,7 +95,8 @@ class Browser : public testing::Test {
 
 const std::string dark = " --blink-settings=preferredColorScheme=0";
 
-void expect_sound(const Json& seen, std::size_t charts, bool sized_for_people = true) {
+/// `least` is how many pixels in the very colour of a series must be seen: none where one may hide another.
+void expect_sound(const Json& seen, std::size_t charts, bool sized_for_people = true, int least = 4) {
   EXPECT_EQ(seen.at("errors"), Json::array());
   EXPECT_EQ(seen.at("alerts"), 0);
   EXPECT_EQ(seen.at("scripts"), 3);
@@ -113,7 +115,7 @@ void expect_sound(const Json& seen, std::size_t charts, bool sized_for_people = 
       EXPECT_GT(chart.at("height"), 150) << state;
       EXPECT_GT(chart.at("colours"), 20) << state << chart;
       EXPECT_GT(chart.at("opaque"), 0.02) << state << chart;
-      EXPECT_GE(chart.at("fewest"), 4) << state << ": a series was not drawn: " << chart;
+      EXPECT_GE(chart.at("fewest"), least) << state << ": a series was not drawn: " << chart;
     }
   }
 }
@@ -176,11 +178,123 @@ TEST_F(Browser, ShowsHostileTextAsText) {
       << name;
 }
 
+Json page_of(Json blocks) {
+  return {{"title", "t"}, {"sections", {{{"title", "s"}, {"blocks", std::move(blocks)}}}}};
+}
+
+Json chart_of(Json points, Json x, Json y) {
+  return {{"type", "chart"},
+          {"title", "c"},
+          {"x", std::move(x)},
+          {"y", std::move(y)},
+          {"series", {{{"name", "n"}, {"style", "line"}, {"points", std::move(points)}}}}};
+}
+
+TEST_F(Browser, DrawsManyPoints) {
+  const Json many = points(1, 10, 300000, true, [](double x) { return 2 + std::sin(x); });
+  const Json log{{"scale", "log"}};
+  const Json seen = probe(render(page_of({chart_of(many, log, log), line_chart()})));
+  ASSERT_TRUE(seen.contains("screen"));
+  expect_sound(seen, 2);
+}
+
+TEST_F(Browser, DrawsTheOthersIfOneFails) {
+  std::string html = render(page_of({log_chart(), line_chart()}));
+  const std::string series = "\"series\":[";
+  html.replace(html.rfind(series, html.rfind(series) - 1), series.size(), "\"series\":[null,");
+  const Json seen = probe(html, "--window-size=1400,1000", true);
+  ASSERT_TRUE(seen.contains("screen"));
+  EXPECT_EQ(seen["plots"], Json({"This chart could not be drawn.", ""}));
+  EXPECT_FALSE(seen["errors"].empty());
+  for (const auto& error : seen["errors"])
+    EXPECT_TRUE(error.get<std::string>().starts_with("console.error: ")) << error;
+  for (const char* state : {"screen", "print", "after"}) {
+    EXPECT_TRUE(seen[state][0].is_null()) << state;
+    EXPECT_GE(seen[state][1]["fewest"], 4) << state;
+  }
+}
+
+// Where a given end lies beyond the data, the other end follows it.
+TEST_F(Browser, DrawsAFrameBesideTheData) {
+  const Json data{{1, 1}, {2, 2}}, none = Json::object();
+  const auto from = [](double min, bool log) {
+    return Json{{"scale", log ? "log" : "linear"}, {"min", min}};
+  };
+  const auto to = [](double max, bool log) { return Json{{"scale", log ? "log" : "linear"}, {"max", max}}; };
+  Json charts = Json::array();
+  for (const bool log : {true, false})
+    for (const Json& y : {from(1000, log), to(0.001, log)}) charts.push_back(chart_of(data, none, y));
+  charts.push_back(field_chart());
+  charts.back()["y"]["min"] = 50;
+  const Json seen = probe(render(page_of(charts)));
+  ASSERT_TRUE(seen.contains("screen"));
+  EXPECT_EQ(seen["errors"], Json::array());
+  for (const Json& chart : seen["screen"]) {
+    EXPECT_LT(chart["ranges"][1][0], chart["ranges"][1][1]);
+    EXPECT_GE(chart["labels"][1].size(), 2u) << chart;
+  }
+  EXPECT_EQ(seen["screen"][0]["ranges"][1][0], 1000);
+  EXPECT_EQ(seen["screen"][1]["ranges"][1][1], 0.001);
+  EXPECT_EQ(seen["screen"][2]["ranges"][1][0], 1000);
+  EXPECT_EQ(seen["screen"][3]["ranges"][1][1], 0.001);
+}
+
+TEST_F(Browser, TellsCloseNumbersApart) {
+  const Json none = Json::object(), narrow{{1e6 + 0.1, 1}, {1e6 + 0.2, 2}, {1e6 + 0.3, 3}};
+  const Json seen = probe(render(page_of({chart_of(narrow, none, none)})));
+  ASSERT_TRUE(seen.contains("screen"));
+  expect_sound(seen, 1);
+  EXPECT_EQ(seen["screen"][0]["tooltip"], Json({"n", "x: 1.0000001·10⁶", "y: 1"}));
+}
+
+// Chart.js would look for the decimals of their steps for ever.
+TEST_F(Browser, DrawsTinyNumbers) {
+  Json charts = Json::array();
+  for (const double tiny : {1e-310, 1e-300, 1e-249})
+    charts.push_back(chart_of({{0, tiny}, {1, 3 * tiny}, {2, 7 * tiny}}, Json::object(), Json::object()));
+  const Json seen = probe(render(page_of(charts)));
+  ASSERT_TRUE(seen.contains("screen"));
+  expect_sound(seen, charts.size());
+}
+
+TEST_F(Browser, CutsNoTableWhereThereIsRoom) {
+  const std::string html = render(page_of({wide_table()}));
+  for (const int width : {1280, 1440, 1920}) {
+    const Json seen = probe(html, fmt::format("--window-size={},900", width));
+    ASSERT_TRUE(seen.contains("screen"));
+    EXPECT_LE(seen["overflow"], 0) << width;
+    EXPECT_EQ(seen["cut"], Json({0})) << width;
+  }
+  const Json phone = probe(html, "--window-size=390,844");
+  ASSERT_TRUE(phone.contains("screen"));
+  EXPECT_LE(phone["overflow"], 0);
+  EXPECT_GT(phone["cut"][0], 0) << "a phone scrolls";
+}
+
 TEST_F(Browser, DrawsAWholePaper) {
   const std::string html = render(report::paper_page(paper_result()));
   const Json seen = probe(html);
   ASSERT_TRUE(seen.contains("screen"));
   expect_sound(seen, 60 + 8);
+}
+
+TEST_F(Browser, DrawsThePaperItself) {
+  const fs::path file = folder_ / "paper.html";
+  const std::string command = fmt::format("'{}' paper --report '{}' > '{}'", BILEVEL_PROGRAM, file.string(),
+                                          (folder_ / "out").string());
+  ASSERT_EQ(std::system(command.c_str()), 0) << read(folder_ / "out");
+  const std::string html = read(file);
+  EXPECT_LT(html.size(), 1500000u);
+  std::size_t charts = 0;
+  for (std::size_t at = 0; (at = html.find("<canvas", at)) != std::string::npos; ++at) ++charts;
+  EXPECT_GT(charts, 40u);
+  const Json seen = probe(html);
+  ASSERT_TRUE(seen.contains("screen"));
+  // Some measurements lie exactly on their bound.
+  expect_sound(seen, charts, true, 0);
+  picture(html, "the-paper-light.png", 1400, 12000);
+  picture(html, "the-paper-dark.png", 1400, 12000, dark);
+  picture(html, "the-paper-phone.png", 390, 12000);
 }
 
 TEST_F(Browser, Prints) {

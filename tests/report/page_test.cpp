@@ -106,6 +106,43 @@ TEST(Page, WritesChartsOnceAndCompactly) {
       "\"y\":[-2,null,1234570.0]}]}]");
 }
 
+// A chart of 1e6 + 0.1, ... was a point; so were its given range and the grid of its field.
+TEST(Page, KeepsTheDigitsThatTellNumbersApart) {
+  const Json narrow{1e6 + 0.1, 1e6 + 0.2, 1e6 + 0.3};
+  Json chart = chart_of({{narrow[0], 1.23456789}, {narrow[1], 2}, {narrow[2], 3}},
+                        {{"min", 1e6 + 0.05}, {"max", 1e6 + 0.35}});
+  chart["field"] = {{"name", "f"}, {"x", narrow}, {"y", {1, 2}}, {"values", {{1, 2, 3}, {1, 2, 3}}}};
+  const std::string data = data_of(render(page_of(chart)));
+  EXPECT_TRUE(contains(data, "{\"x\":{\"min\":1000000.05,\"max\":1000000.35}")) << data;
+  EXPECT_EQ(count(data, "\"x\":[1000000.1,1000000.2,1000000.3]"), 2u) << data;
+  EXPECT_TRUE(contains(data, "\"y\":[1.23457,2,3]")) << data;
+}
+
+// The range that is seen decides, not the whole of the data.
+TEST(Page, KeepsTheDigitsOfAGivenRange) {
+  const std::string data = data_of(render(
+      page_of(chart_of({{0, 1}, {1e6 + 0.1, 2}, {2e6, 3}}, {{"min", 1e6 + 0.05}, {"max", 1e6 + 0.35}}))));
+  EXPECT_TRUE(contains(data, "\"x\":[0,1000000.1,2000000.0]")) << data;
+}
+
+TEST(Page, TakesTheSmallestNumbersForZero) {
+  Json chart = chart_of({{1e-310, -1e-310}, {5e-324, 1e-260}, {1, 1}}, {{"min", -1e-310}});
+  chart["field"] = {
+      {"name", "f"}, {"x", {0, 1}}, {"y", {0, 1}}, {"values", {{1e-310, 2e-310}, {1e-310, 3e-310}}}};
+  const std::string html = render(page_of(chart)), data = data_of(html);
+  EXPECT_TRUE(contains(data, "\"min\":0")) << data;
+  EXPECT_TRUE(contains(data, "\"x\":[0,0,1],\"y\":[0,0,1]")) << data;
+  EXPECT_TRUE(contains(html, "f <span>1e−310</span><span class=\"ramp\"></span><span>3e−310</span>"));
+}
+
+TEST(Page, DrawsNoZeroOnALogScale) {
+  const std::string html = render(page_of(chart_of({{1e-310, 1}, {1, 2}}, {{"scale", "log"}})));
+  EXPECT_TRUE(contains(data_of(html), "\"x\":[null,1]"));
+  EXPECT_TRUE(contains(html, "Not drawn: 1 point"));
+  EXPECT_EQ(complaint(page_of(chart_of({{1, 1}}, {{"scale", "log"}, {"min", 1e-310}}))),
+            "sections[0].blocks[0].x.min: must be positive on a log scale");
+}
+
 TEST(Page, MakesGapsOfWhatCannotBeDrawn) {
   const double infinity = std::numeric_limits<double>::infinity();
   const std::string data = data_of(

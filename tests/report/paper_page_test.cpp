@@ -114,7 +114,7 @@ TEST(PaperPage, NamesThePlaceOfWhatIsWrong) {
   EXPECT_EQ(complaint("/claims/1/checks/0/holds", "yes"),
             "claims[1].checks[0].holds: must be true or false, is string");
   EXPECT_EQ(complaint("/claims/1/blocks", {{{"type", "film"}}}),
-            "sections[3].blocks[3].type: there is no block \"film\"");
+            "sections[4].blocks[3].type: there is no block \"film\"");
 }
 
 TEST(PaperPage, HostileResultsMakeNoTag) {

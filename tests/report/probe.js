@@ -35,6 +35,7 @@
   const pixelsOf = (canvas, colour) => count(pixels(canvas)).get(word(colour)) ?? 0;
 
   function look(canvas) {
+    if (!Chart.getChart(canvas)) return null;
     const words = pixels(canvas);
     const counts = count(words);
     let transparent = 0;
@@ -48,6 +49,7 @@
       // Of each series, the pixels in exactly its colour; the least of them.
       fewest: Math.min(1e9, ...chart.data.datasets.map(set => counts.get(word(set.borderColor)) ?? 0)),
       scales: [chart.scales.x.type, chart.scales.y.type],
+      ranges: ["x", "y"].map(key => [chart.scales[key].min, chart.scales[key].max]),
       labels: ["x", "y"].map(key => chart.scales[key].ticks.map(tick => tick.label)),
       tooltip: tooltipOf(chart),
     };
@@ -90,11 +92,13 @@
     seen.unnamed = canvases.filter(canvas => !canvas.getAttribute("aria-label")).length;
     seen.contents = document.querySelector("nav details").open;
     seen.legends = [...document.querySelectorAll(".legend button")].map(button => button.textContent);
+    seen.plots = [...document.querySelectorAll(".plot")].map(plot => plot.innerText.trim());
+    seen.cut = [...document.querySelectorAll(".scroll")].map(table => table.scrollWidth - table.clientWidth);
     seen.screen = canvases.map(look);
     seen.toggles = toggles();
     window.dispatchEvent(new Event("beforeprint"));
     seen.print = canvases.map(look);
-    seen.printInk = canvases.length ? Chart.getChart(canvases[0]).options.scales.x.title.color : "";
+    seen.printInk = Chart.getChart(canvases[0])?.options.scales.x.title.color ?? "";
     window.dispatchEvent(new Event("afterprint"));
     seen.after = canvases.map(look);
     const result = document.createElement("pre");

@@ -306,7 +306,11 @@ void EquilibriumPropagation<V>::estimate_bound(const Sweep<V>& s, double good_en
   const double gain = estimated_gain<V>(problem_, phases_, s, gain_safety);
   remember_noise(s, gain);
   const double noise = nudged_noise(s, gain, 1), rounding = noise - nudged_noise(s, gain, 0);
-  if (auto fault = basin_fault<V>(problem_, phases_, s, !(noise <= options_.outer_tolerance))) {
+  // Nudged on both sides, the free state has no weight in the difference; it is still the state that the
+  // gradient is reported for, and must have settled.
+  const double free_noise =
+      options_.nudge == Nudge::central ? gain * s.phases[0].residual / std::abs(s.beta) : 0;
+  if (auto fault = basin_fault<V>(problem_, phases_, s, !(noise + free_noise <= options_.outer_tolerance))) {
     if (succeeded(e.status)) e.status = fault->status;
     return renew(std::move(fault->message));
   }
