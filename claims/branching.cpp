@@ -170,7 +170,8 @@ static void run(Laboratory& lab, Outcome& outcome) {
     }
     losses.line(fmt::format("θ = {:g}", theta), x, y);
   }
-  losses.y_range(-1.2, 2);
+  losses.y_range(-1.2, 2).caption(
+      "The curves are computed; marks only tell them apart. For θ > 0 two minima leave φ = 0.");
   outcome.show(losses);
   outcome.show(Chart("Solution map S(θ) = {φ | ∂φ L_in = 0}", "Figure 1B")
                    .x("θ")

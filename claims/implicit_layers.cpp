@@ -71,6 +71,7 @@ Mat beside_identity(const Mat& weights) {
 
 static void run(Laboratory& lab, Outcome& outcome) {
   double worst_vector = 0, worst_library = 0, worst_push = 0, worst_matrix = 0, worst_chain[3] = {0, 0, 0};
+  std::vector<double> differenced, chained;  // by the input, for the eye
   const int draws = 40;
   for (int draw = 0; draw < draws; ++draw) {
     const auto number = std::uint64_t(100 * draw);
@@ -122,6 +123,10 @@ static void run(Laboratory& lab, Outcome& outcome) {
     const Mat by_x = differences([&](const Vec&at) { return loss(at, b, c); }, x, 2e-3),
               by_b = differences([&](const Vec&at) { return loss(x, at, c); }, b, 2e-3),
               by_c = differences([&](const Vec&at) { return loss(x, b, at); }, c, 2e-3);
+    for (Index i = 0; i < inputs; ++i) {
+      differenced.push_back(by_x(0, i));
+      chained.push_back(back_first[units + i]);
+    }
     keep_worst(worst_chain[0], relative(back_first.tail(inputs), by_x.transpose()));
     keep_worst(worst_chain[1], relative(back_first.head(units), by_b.transpose()));
     keep_worst(worst_chain[2], relative(back_second.head(units), by_c.transpose()));
@@ -142,6 +147,12 @@ static void run(Laboratory& lab, Outcome& outcome) {
       .row({"two layers, by the first biases", fmt::format("{:.1e}", worst_chain[1])})
       .row({"two layers, by the second biases", fmt::format("{:.1e}", worst_chain[2])});
   outcome.show(table);
+  const auto [least, most] = std::minmax_element(differenced.begin(), differenced.end());
+  outcome.show(Chart("Two layers: derivatives of the loss by the input x")
+                   .x("differences of both solves")
+                   .y("product chained through both layers")
+                   .dots("40 pairs of layers", differenced, chained)
+                   .line("equal", {*least, *most}, {*least, *most}, true));
   outcome.note(
       "The second layer minimises nothing: its Jacobian is not symmetric, and the product from the left "
       "needs "

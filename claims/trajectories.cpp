@@ -227,9 +227,9 @@ static void run(Laboratory& lab, Outcome& outcome) {
               "form ½πHπᵀ − gπᵀ, drawn to the scale of β = ½: they end at φ* − ½π*."));
   outcome.show(
       over_outer_loss("Equilibrium propagation", "Figure 3B", figure)
+          .dots("φ*", {end[0]}, {end[1]})
           .path("inner gradient descent", inner_x, inner_y)
           .path("nudged gradient descent, β = ½", nudged_x, nudged_y)
-          .dots("φ*", {end[0]}, {end[1]})
           .caption("From φ* on, gradient descent on L_in + ½L_out, to φ_β. That it does not end where 3A "
                    "does is the bias of a nudge this strong; it vanishes with β."));
   outcome.measured = fmt::format("apart by {:.0g}; ends to {:.0e}; slope 1 ± {:.2f}", worst.inner_difference,
