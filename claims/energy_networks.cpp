@@ -25,7 +25,7 @@ const Claim energy_networks{
         "59 weights and biases, C = ½‖φ^L − y‖². E is minimised by L-BFGS from 10 random starts each, "
         "with φ⁰ free and with φ⁰ clamped; all must end there, as no other point is stationary. Gradients "
         "at the settled state by implicit differentiation, and by equilibrium propagation with 2 and 3 "
-        "points for 8 values of β from 10⁻³ to 10⁻⁴.",
+        "points for 8 values of β from 3·10⁻⁴ to 3·10⁻⁵.",
     .truth = "The forward pass, and backpropagation written out by hand.",
     .slip = "",
     .expected = "forward pass, E = 0; backprop; slopes 1, 2",
@@ -35,9 +35,9 @@ static void run(Laboratory& lab, Outcome& outcome) {
   using layered::layers, layered::Network, layered::parameters, layered::widths;
   double forward_energy = 0, forward_slope = 0, elsewhere = 0, implicit_error = 0, free_gradient = 0;
   int starts = 0, unsettled = 0, reached = 0;
-  std::vector<double> strengths = geometric(1e-3, 1e-4, 8);
+  std::vector<double> strengths = geometric(3e-4, 3e-5, 8);
   std::vector<double> two(strengths.size(), 0), three(strengths.size(), 0);
-  double worst_two = 0, worst_three = 0;
+  double worst_two = 0;
   for (std::uint64_t draw = 0; draw < 20; ++draw) {
     const std::uint64_t number = 100 * draw;
     Network net{lab.vector(3, number), lab.vector(2, number + 1)};
@@ -90,8 +90,9 @@ static void run(Laboratory& lab, Outcome& outcome) {
       keep_worst(three[i], errors_three.back());
     }
     keep_worst(worst_two, std::abs(slope(strengths, errors_two) - 1));
-    keep_worst(worst_three, std::abs(slope(strengths, errors_three) - 2));
   }
+  // Of the largest error over the networks, since the term in β² can be small by chance.
+  const double worst_three = std::abs(slope(strengths, three) - 2);
   outcome.at_most("energy of the forward pass", 1e-28, forward_energy);
   outcome.at_most("‖∂φ E‖ at the forward pass", 1e-14, forward_slope);
   outcome.at_most("where the starts end: distance from the forward pass", 1e-7, elsewhere);
@@ -104,7 +105,7 @@ static void run(Laboratory& lab, Outcome& outcome) {
   outcome.at_most("‖∂θ E‖ at the forward pass", 1e-14, free_gradient);
   outcome.at_most("implicit differentiation against backpropagation, relative", 1e-8, implicit_error);
   outcome.at_most("|slope − 1| of the error of 2 points over β", 0.05, worst_two);
-  outcome.at_most("|slope − 2| of the error of 3 points over β", 0.15, worst_three);
+  outcome.at_most("|slope − 2| of the largest error of 3 points over β", 0.1, worst_three);
   std::vector<double> first, second;
   for (const double beta : strengths) {
     first.push_back(two[0] * beta / strengths[0]);
