@@ -9,7 +9,7 @@
 
 #include <bilevel/problems/log_cosh.hpp>
 
-#include "laboratory.hpp"
+#include "dense_curvature.hpp"
 
 namespace claims {
 
@@ -62,8 +62,7 @@ class ConvexPair final : public bilevel::Problem<Vec> {
         epsilon_(epsilon) {
     // Symmetric and positive definite: singular values are eigenvalues.
     const Vec inner = singular_values(h_), outer = singular_values(g_);
-    const double j_norm = spectral_norm(j_), k_norm = spectral_norm(k_),
-                 bend = 4 / (3 * std::numbers::sqrt3);  // of sech²
+    const double j_norm = spectral_norm(j_), k_norm = spectral_norm(k_);
     constants_ = {.inner_cross = epsilon_ * j_norm,
                   .outer_cross = k_norm,
                   .smoothness = std::max(inner.maxCoeff() + epsilon_, outer.maxCoeff() + 1),
@@ -190,7 +189,6 @@ class ConvexPair final : public bilevel::Problem<Vec> {
   const PropagationConstants& about() const { return constants_; }
   /// Each constant of that loss only which the proof needs it of, and ‖∂θ∂φ L_in‖ at φ₀ instead of its bound.
   PropagationConstants sharpest(const Vec& free, const Vec& theta) const {
-    const double bend = 4 / (3 * std::numbers::sqrt3);
     PropagationConstants c = constants_;
     c.inner_cross = spectral_norm(cross(free, theta, 1, 0));
     c.smoothness = singular_values(g_).maxCoeff() + 1;
@@ -200,16 +198,10 @@ class ConvexPair final : public bilevel::Problem<Vec> {
   }
 
  private:
-  struct Curvature final : bilevel::Curvature<Vec> {
-    void times(const Vec& v, Vec& out) override { out = hessian * v; }
-    void cross_times(const Vec& v, Vec& out) override { out = cross.transpose() * v; }
-    void cross_apply(const Vec& u, Vec& out) override { out = cross * u; }
-    bool dense(Mat& out) override {
-      out = hessian;
-      return true;
-    }
+  static constexpr double bend = 4 / (3 * std::numbers::sqrt3);  ///< the Lipschitz constant of sech²
+
+  struct Curvature final : DenseCurvature {
     double cross_norm() override { return cross.norm(); }
-    Mat hessian, cross;
   };
 
   Vec force(const Vec& phi, const Vec& theta, double in, double out) {

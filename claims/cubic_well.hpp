@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "laboratory.hpp"
+#include "dense_curvature.hpp"
 
 namespace claims {
 
@@ -28,24 +28,13 @@ class CubicWell final : public bilevel::Problem<Vec> {
   }
   void linearise(const Vec& phi, const Vec&, double,
                  std::unique_ptr<bilevel::Curvature<Vec>>& reuse) override {
-    if (!reuse) reuse = std::make_unique<Slope>();
-    auto& slope = static_cast<Slope&>(*reuse);
-    slope.curvature = mu_ - rho_ * std::abs(phi[0]);
-    slope.coupling = coupling_;
+    if (!reuse) reuse = std::make_unique<DenseCurvature>();
+    auto& slope = static_cast<DenseCurvature&>(*reuse);
+    slope.hessian = Mat::Constant(1, 1, mu_ - rho_ * std::abs(phi[0]));
+    slope.cross = Mat::Constant(1, 1, -coupling_);
   }
 
  private:
-  struct Slope final : bilevel::Curvature<Vec> {
-    void times(const Vec& v, Vec& out) override { out = curvature * v; }
-    void cross_times(const Vec& v, Vec& out) override { out = -coupling * v; }
-    void cross_apply(const Vec& u, Vec& out) override { out = -coupling * u; }
-    bool dense(Mat& out) override {
-      out = Mat::Constant(1, 1, curvature);
-      return true;
-    }
-    double curvature = 0, coupling = 0;
-  };
-
   double mu_, rho_, coupling_, pull_;
 };
 

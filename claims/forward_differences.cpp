@@ -44,11 +44,6 @@ constexpr int draws = 60;
 const char* const names[] = {"ep-forward-2", "ep-forward-3", "ep-forward-4", "ep-forward-5", "ep-central"};
 constexpr double orders[] = {1, 2, 3, 4, 2};
 
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + draws / 2, values.end());
-  return values[draws / 2];
-}
-
 Vec estimated(Laboratory& lab, const char* name, bilevel::Problem<Vec>& problem,
               bilevel::InnerSolver<Vec>& inner, const Vec& theta, double beta) {
   return lab.estimator(name, problem, inner, {.certificate = {.enabled = false}, .beta = beta})

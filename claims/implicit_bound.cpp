@@ -124,11 +124,6 @@ void reach_every_term(const Laboratory& lab, Outcome& outcome) {
   }
 }
 
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
-
 constexpr int draws = 4000, beyond = 1000;
 
 struct Tally {

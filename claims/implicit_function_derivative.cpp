@@ -44,11 +44,6 @@ struct Worst {
   double jacobian = 0, gradient = 0;                  // against differences
 };
 
-double relative(const Mat& a, const Mat& truth) {
-  const double error = (a - truth).norm() / truth.norm();
-  return std::isfinite(error) ? error : std::numeric_limits<double>::infinity();
-}
-
 /// dφ*/dθ as differentiation of the closed form of φ* gives it; empty where there is none.
 Mat closed_jacobian(bilevel::problems::ReferenceProblem& problem, const Vec& theta) {
   using namespace bilevel::problems;

@@ -40,10 +40,6 @@ namespace {
 
 constexpr Index units = 6, inputs = 3;
 
-double relative(const Mat& a, const Mat& truth) {
-  return (a - truth).norm() / truth.norm();
-}
-
 /// w·dφ*/dθ = −πχ with πJ = w, spelled out.
 Vec pullback(const Laboratory& lab, bilevel::Equilibrium<Vec>& layer, const Vec& phi, const Vec& theta,
              const Vec& w, const char* solver) {

@@ -12,6 +12,7 @@
 
 #include <bilevel/problems/pitchfork.hpp>
 
+#include "dense_curvature.hpp"
 #include "wells.hpp"
 
 namespace claims {
@@ -48,19 +49,6 @@ namespace {
 
 using bilevel::Status;
 using bilevel::Verdict;
-
-class Symmetric final : public bilevel::LinearOperator<Vec> {
- public:
-  explicit Symmetric(Mat matrix) : matrix_(std::move(matrix)) {}
-  void apply(const Vec& x, Vec& out) override { out.noalias() = matrix_ * x; }
-  bool dense(Mat& out) override {
-    out = matrix_;
-    return true;
-  }
-
- private:
-  Mat matrix_;
-};
 
 /// Conjugate gradients as in the textbooks, without any safeguard; the distance from `limit` after each step.
 template <class Scalar>
@@ -150,8 +138,10 @@ double on_the_pitchfork(Laboratory& lab, Outcome& outcome) {
 
 /// Linear systems: textbook conjugate gradients, and what the library's solvers say.
 double on_linear_systems(Laboratory& lab, Outcome& outcome) {
-  Symmetric swap(Mat(Eigen::Vector2d(1, -1).asDiagonal()));
-  const auto broken = lab.adjoint("cg")->solve(swap, Vec::Ones(2), nullptr);
+  DenseCurvature known;
+  bilevel::CurvatureOperator<Vec> system(known, true, false);
+  known.hessian = Eigen::Vector2d(1, -1).asDiagonal();
+  const auto broken = lab.adjoint("cg")->solve(system, Vec::Ones(2), nullptr);
   outcome.check("cg on H = diag(1, −1), g = (1, 1)", "breakdown", std::string(bilevel::name(broken.status)),
                 broken.status == Status::breakdown);
   const int draws = 300, n = 6;
@@ -168,11 +158,11 @@ double on_linear_systems(Laboratory& lab, Outcome& outcome) {
     const Vec g = lab.vector(n, 5000 + at), limit = h.fullPivLu().solve(g);
     const auto distances = textbook_distances<long double>(h, g, limit, n);
     keep_worst(worst, distances.back());
-    Symmetric operator_(h);
-    const auto cg = lab.adjoint("cg")->solve(operator_, g, nullptr);
+    known.hessian = h;
+    const auto cg = lab.adjoint("cg")->solve(system, g, nullptr);
     cg_said += cg.status == Status::negative_curvature || cg.status == Status::breakdown;
-    neumann_said += lab.adjoint("neumann")->solve(operator_, g, nullptr).status == Status::diverged;
-    const auto direct = lab.adjoint("direct")->solve(operator_, g, nullptr);
+    neumann_said += lab.adjoint("neumann")->solve(system, g, nullptr).status == Status::diverged;
+    const auto direct = lab.adjoint("direct")->solve(system, g, nullptr);
     keep_worst(stationary, (direct.x - limit).norm() / limit.norm());
     if (draw > 3) continue;
     std::vector<double> x{0}, y{1}, descent_x, descent_y;

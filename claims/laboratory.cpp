@@ -1,5 +1,6 @@
 #include "laboratory.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -35,6 +36,17 @@ Mat Laboratory::matrix(Index rows, Index columns, std::uint64_t number) const {
   return Eigen::Map<const Mat>(vector(rows * columns, number).data(), rows, columns);
 }
 
+namespace {
+
+/// The solver of phase 2 that an estimator by implicit differentiation is named after; empty for the others.
+std::string_view adjoint_of(std::string_view estimator) {
+  for (const std::string_view solver : bilevel::adjoint_solver_names())
+    if (estimator == bilevel::estimator_name(solver)) return solver;
+  return {};
+}
+
+}  // namespace
+
 std::unique_ptr<bilevel::AdjointSolver<Vec>> Laboratory::adjoint(
     std::unique_ptr<bilevel::AdjointSolver<Vec>> solver) const {
   if (defect_ == Defect::adjoint_scale) return std::make_unique<planted::ScaledAdjoint>(std::move(solver), 2);
@@ -69,11 +81,9 @@ std::unique_ptr<bilevel::Estimator<Vec>> Laboratory::estimator(
   if (defect_ == Defect::not_a_number)
     return std::make_unique<planted::ScaledEstimator>(
         bilevel::make_estimator<Vec>(name, problem, inner, options), bilevel::unknown);
-  if (defect_ != Defect::none)
-    for (const std::string_view solver : bilevel::adjoint_solver_names())
-      if (name == bilevel::estimator_name(solver))
-        return implicit(problem, inner, bilevel::make_adjoint_solver<Vec>(solver, options.adjoint),
-                        {options.certificate, options.outer_tolerance});
+  if (const std::string_view solver = adjoint_of(name); defect_ != Defect::none && !solver.empty())
+    return implicit(problem, inner, bilevel::make_adjoint_solver<Vec>(solver, options.adjoint),
+                    {options.certificate, options.outer_tolerance});
   const auto make = [&](bilevel::Equilibrium<Vec>& p) {
     return bilevel::make_estimator<Vec>(name, p, inner, options);
   };
@@ -93,10 +103,8 @@ std::unique_ptr<bilevel::Estimator<Vec>> Laboratory::estimator(
     return std::make_unique<planted::WeightedPropagation>(problem, inner, forward_stencil(points),
                                                           options.beta == 0 ? 1e-3 : options.beta);
   }
-  if (defect_ != Defect::none)
-    for (const std::string_view solver : bilevel::adjoint_solver_names())
-      if (name == bilevel::estimator_name(solver))
-        return estimator(name, static_cast<bilevel::Equilibrium<Vec>&>(problem), inner, options);
+  if (!adjoint_of(name).empty())
+    return estimator(name, static_cast<bilevel::Equilibrium<Vec>&>(problem), inner, options);
   const auto make = [&](bilevel::Problem<Vec>& p) {
     return bilevel::make_estimator<Vec>(name, p, inner, options);
   };
@@ -174,6 +182,18 @@ Vec settled(bilevel::Problem<Vec>& problem, const Vec& theta, double beta) {
   }
   if (!(best < 1e-9)) throw std::runtime_error("Newton's method did not settle the problem");
   return phi;
+}
+
+double relative(const Mat& a, const Mat& truth) {
+  const double error = (a - truth).norm() / truth.norm();
+  return std::isfinite(error) ? error : std::numeric_limits<double>::infinity();
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return bilevel::unknown;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 double slope(const std::vector<double>& x, const std::vector<double>& y) {

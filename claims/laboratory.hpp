@@ -109,6 +109,10 @@ inline void keep_worst(double& worst, double error) {
   if (!(error <= worst)) worst = error > worst ? error : std::numeric_limits<double>::infinity();
 }
 
+/// ‖a − truth‖/‖truth‖; infinite where that is not finite.
+double relative(const Mat& a, const Mat& truth);
+/// The larger of the two in the middle where there are two; NaN of none.
+double median(std::vector<double> values);
 /// Least-squares slope of log y over log x; points at zero are left out, and it is NaN if one is negative or
 /// not finite.
 double slope(const std::vector<double>& x, const std::vector<double>& y);

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "laboratory.hpp"
+#include "dense_curvature.hpp"
 
 namespace claims {
 
@@ -32,10 +32,10 @@ class Line final : public bilevel::Problem<Vec> {
   }
   void linearise(const Vec& phi, const Vec& theta, double beta,
                  std::unique_ptr<bilevel::Curvature<Vec>>& reuse) override {
-    if (!reuse) reuse = std::make_unique<Slopes>();
-    auto& slopes = static_cast<Slopes&>(*reuse);
-    slopes.hessian = t_.h + t_.r * phi[0] - theta[0] * t_.s + beta * t_.l;
-    slopes.cross = -(t_.m + t_.s * phi[0]) - beta * t_.k;
+    if (!reuse) reuse = std::make_unique<DenseCurvature>();
+    auto& slopes = static_cast<DenseCurvature&>(*reuse);
+    slopes.hessian = Mat::Constant(1, 1, t_.h + t_.r * phi[0] - theta[0] * t_.s + beta * t_.l);
+    slopes.cross = Mat::Constant(1, 1, -(t_.m + t_.s * phi[0]) - beta * t_.k);
   }
 
   /// φ_β at θ = 0: the root of ½rφ² + (h + βl)φ + βb near 0, without cancellation.
@@ -46,17 +46,6 @@ class Line final : public bilevel::Problem<Vec> {
   double gradient() const { return t_.b * t_.m / t_.h; }
 
  private:
-  struct Slopes final : bilevel::Curvature<Vec> {
-    void times(const Vec& v, Vec& out) override { out = hessian * v; }
-    void cross_times(const Vec& v, Vec& out) override { out = cross * v; }
-    void cross_apply(const Vec& u, Vec& out) override { out = cross * u; }
-    bool dense(Mat& out) override {
-      out = Mat::Constant(1, 1, hessian);
-      return true;
-    }
-    double hessian = 0, cross = 0;
-  };
-
   Terms t_;
 };
 

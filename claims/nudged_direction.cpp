@@ -40,20 +40,11 @@ namespace {
 
 constexpr int draws = 100;
 
-class Hessian final : public bilevel::LinearOperator<Vec> {
- public:
-  explicit Hessian(bilevel::Curvature<Vec>& curvature) : curvature_(curvature) {}
-  void apply(const Vec& x, Vec& out) override { curvature_.times(x, out); }
-
- private:
-  bilevel::Curvature<Vec>& curvature_;
-};
-
 Vec adjoint(Laboratory& lab, bilevel::Problem<Vec>& problem, const Vec& phi, const Vec& theta) {
   Vec force(phi.size());
   problem.outer(phi, theta, {.phi = &force});
   const auto curvature = lab.curvature(problem, phi, theta);
-  Hessian hessian(*curvature);
+  bilevel::CurvatureOperator<Vec> hessian(*curvature, true, false);
   return lab.adjoint("cg", {.relative_tolerance = 1e-13})->solve(hessian, force, nullptr).x;
 }
 

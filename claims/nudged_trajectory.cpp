@@ -40,22 +40,13 @@ namespace {
 constexpr int draws = 20, steps = 40;
 constexpr Index n = 6;
 
-class Hessian final : public bilevel::LinearOperator<Vec> {
- public:
-  explicit Hessian(bilevel::Curvature<Vec>& curvature) : curvature_(curvature) {}
-  void apply(const Vec& x, Vec& out) override { curvature_.times(x, out); }
-
- private:
-  bilevel::Curvature<Vec>& curvature_;
-};
-
 /// π_0 … π_K of recurrent backpropagation with step α.
 std::vector<Vec> adjoints(Laboratory& lab, bilevel::Problem<Vec>& problem, const Vec& phi, const Vec& theta,
                           double alpha) {
   Vec force(n);
   problem.outer(phi, theta, {.phi = &force});
   const auto curvature = lab.curvature(problem, phi, theta);
-  Hessian hessian(*curvature);
+  bilevel::CurvatureOperator<Vec> hessian(*curvature, true, false);
   std::vector<Vec> list{Vec::Zero(n)};
   for (int k = 1; k <= steps; ++k) {
     bilevel::NeumannOptions options;

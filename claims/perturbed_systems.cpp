@@ -34,22 +34,10 @@ const Claim perturbed_systems{
 
 namespace {
 
-class Dense final : public bilevel::LinearOperator<Vec> {
- public:
-  explicit Dense(Mat matrix) : matrix_(std::move(matrix)) {}
-  void apply(const Vec& x, Vec& out) override { out = matrix_ * x; }
-  bool symmetric() const override { return false; }
-  bool dense(Mat& out) override {
-    out = matrix_;
-    return true;
-  }
-
- private:
-  Mat matrix_;
-};
-
 bilevel::LinearSolution<Vec> solve(const Laboratory& lab, const Mat& matrix, const Vec& b) {
-  Dense a(matrix);
+  DenseCurvature known;
+  known.hessian = matrix;
+  bilevel::CurvatureOperator<Vec> a(known, false, false);
   return lab.adjoint("direct", {.relative_tolerance = 1e-14})->solve(a, b, nullptr);
 }
 

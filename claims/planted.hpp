@@ -97,25 +97,33 @@ class Curved<bilevel::Problem<Vec>> final : public Passing<bilevel::Problem<Vec>
   bilevel::Holomorphic* holomorphic() override { return honest_.holomorphic(); }
 };
 
+/// An estimator that asks another.
+class Asking : public bilevel::Estimator<Vec> {
+ public:
+  std::string_view name() const override { return honest_->name(); }
+  bilevel::Estimate<Vec> estimate(const Vec& theta, const bilevel::Warm<Vec>& warm) override {
+    return honest_->estimate(theta, warm);
+  }
+  void set_tolerances(double inner, double adjoint) override { honest_->set_tolerances(inner, adjoint); }
+  void set_outer_tolerance(double tolerance) override { honest_->set_outer_tolerance(tolerance); }
+  Vec initial_phi() const override { return honest_->initial_phi(); }
+  Vec initial_theta() const override { return honest_->initial_theta(); }
+
+ protected:
+  std::unique_ptr<bilevel::Estimator<Vec>> honest_;
+};
+
 /// An estimator of a problem with a wrong curvature, and that problem.
 template <class Base>
-class CurvedEstimator final : public bilevel::Estimator<Vec> {
+class CurvedEstimator final : public Asking {
  public:
   template <class Make>
-  CurvedEstimator(Base& honest, Defect defect, const Make& make)
-      : problem_(honest, defect), estimator_(make(problem_)) {}
-  std::string_view name() const override { return estimator_->name(); }
-  bilevel::Estimate<Vec> estimate(const Vec& theta, const bilevel::Warm<Vec>& warm) override {
-    return estimator_->estimate(theta, warm);
+  CurvedEstimator(Base& honest, Defect defect, const Make& make) : problem_(honest, defect) {
+    honest_ = make(problem_);
   }
-  void set_tolerances(double inner, double adjoint) override { estimator_->set_tolerances(inner, adjoint); }
-  void set_outer_tolerance(double tolerance) override { estimator_->set_outer_tolerance(tolerance); }
-  Vec initial_phi() const override { return estimator_->initial_phi(); }
-  Vec initial_theta() const override { return estimator_->initial_theta(); }
 
  private:
   Curved<Base> problem_;
-  std::unique_ptr<bilevel::Estimator<Vec>> estimator_;
 };
 
 /// π times a factor.
@@ -139,24 +147,19 @@ class ScaledAdjoint final : public bilevel::AdjointSolver<Vec> {
 };
 
 /// A gradient times a factor.
-class ScaledEstimator final : public bilevel::Estimator<Vec> {
+class ScaledEstimator final : public Asking {
  public:
-  ScaledEstimator(std::unique_ptr<bilevel::Estimator<Vec>> honest, double factor)
-      : honest_(std::move(honest)), factor_(factor) {}
-  std::string_view name() const override { return honest_->name(); }
+  ScaledEstimator(std::unique_ptr<bilevel::Estimator<Vec>> honest, double factor) : factor_(factor) {
+    honest_ = std::move(honest);
+  }
   bilevel::Estimate<Vec> estimate(const Vec& theta, const bilevel::Warm<Vec>& warm) override {
-    bilevel::Estimate<Vec> e = honest_->estimate(theta, warm);
+    bilevel::Estimate<Vec> e = Asking::estimate(theta, warm);
     e.gradient *= factor_;
     if (e.pi.size() > 0) e.pi *= factor_;
     return e;
   }
-  void set_tolerances(double inner, double adjoint) override { honest_->set_tolerances(inner, adjoint); }
-  void set_outer_tolerance(double tolerance) override { honest_->set_outer_tolerance(tolerance); }
-  Vec initial_phi() const override { return honest_->initial_phi(); }
-  Vec initial_theta() const override { return honest_->initial_theta(); }
 
  private:
-  std::unique_ptr<bilevel::Estimator<Vec>> honest_;
   double factor_;
 };
 

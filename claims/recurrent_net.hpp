@@ -4,7 +4,7 @@
 
 #include <bilevel/gradient/spectrum.hpp>
 
-#include "laboratory.hpp"
+#include "dense_curvature.hpp"
 
 namespace claims {
 
@@ -29,26 +29,16 @@ class RecurrentNet final : public bilevel::Equilibrium<Vec> {
   bilevel::Capabilities capabilities() const override { return {.symmetric = false}; }
   void linearise(const Vec& phi, const Vec& theta, double beta,
                  std::unique_ptr<bilevel::Curvature<Vec>>& reuse) override {
-    if (!reuse) reuse = std::make_unique<Products>();
-    auto& c = static_cast<Products&>(*reuse);
+    if (!reuse) reuse = std::make_unique<DenseCurvature>();
+    auto& c = static_cast<DenseCurvature&>(*reuse);
     const Vec s = 1 - drive(phi, theta).array().tanh().square();
-    c.jacobian = -(s.asDiagonal() * w);
-    c.jacobian.diagonal().array() += 1 + beta;
+    c.hessian = -(s.asDiagonal() * w);
+    c.hessian.diagonal().array() += 1 + beta;
     c.cross = -(s.asDiagonal() * u);
   }
 
   Mat w, u;
   Vec b, y;
-
- private:
-  struct Products final : bilevel::Curvature<Vec> {
-    void times(const Vec& v, Vec& out) override { out = jacobian * v; }
-    void transpose_times(const Vec& v, Vec& out) override { out = jacobian.transpose() * v; }
-    void cross_times(const Vec& v, Vec& out) override { out = cross.transpose() * v; }
-    void cross_apply(const Vec& t, Vec& out) override { out = cross * t; }
-    bool dense(Mat& out) override { return out = jacobian, true; }
-    Mat jacobian, cross;
-  };
 };
 
 /// |λ| of the eigenvalue that is largest in size.

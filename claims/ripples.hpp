@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "laboratory.hpp"
+#include "dense_curvature.hpp"
 
 namespace claims {
 
@@ -46,8 +46,8 @@ class Ripples final : public bilevel::Problem<Vec> {
   }
   void linearise(const Vec& phi, const Vec&, double beta,
                  std::unique_ptr<bilevel::Curvature<Vec>>& reuse) override {
-    if (!reuse) reuse = std::make_unique<Bend>();
-    auto& bend = static_cast<Bend&>(*reuse);
+    if (!reuse) reuse = std::make_unique<DenseCurvature>();
+    auto& bend = static_cast<DenseCurvature&>(*reuse);
     const Vec weights = heights_.array() * (waves_.transpose() * (phi - minimum_) + phases_).array().cos();
     bend.hessian = s_ - waves_ * weights.asDiagonal() * waves_.transpose();
     bend.hessian.diagonal().array() += beta;
@@ -60,17 +60,6 @@ class Ripples final : public bilevel::Problem<Vec> {
   const Mat& waves() const { return waves_; }
 
  private:
-  struct Bend final : bilevel::Curvature<Vec> {
-    void times(const Vec& v, Vec& out) override { out = hessian * v; }
-    void cross_times(const Vec& v, Vec& out) override { out = cross.transpose() * v; }
-    void cross_apply(const Vec& u, Vec& out) override { out = cross * u; }
-    bool dense(Mat& out) override {
-      out = hessian;
-      return true;
-    }
-    Mat hessian, cross;
-  };
-
   Mat s_, j_, k_, waves_;
   Vec minimum_, heights_, phases_, y_;
 };

@@ -4,7 +4,7 @@
 
 #include <bilevel/problems/log_cosh.hpp>
 
-#include "laboratory.hpp"
+#include "dense_curvature.hpp"
 
 namespace claims {
 
@@ -43,8 +43,8 @@ class Saddle final : public bilevel::Problem<Vec> {
   }
   void linearise(const Vec& phi, const Vec& theta, double beta,
                  std::unique_ptr<bilevel::Curvature<Vec>>& reuse) override {
-    if (!reuse) reuse = std::make_unique<Products>();
-    auto& c = static_cast<Products&>(*reuse);
+    if (!reuse) reuse = std::make_unique<DenseCurvature>();
+    auto& c = static_cast<DenseCurvature&>(*reuse);
     const Vec s = epsilon * Vec(phi - j_ * theta).unaryExpr(&bilevel::problems::sech_squared);
     const Vec r = beta * Vec(phi - y_ - k_ * theta).unaryExpr(&bilevel::problems::sech_squared);
     c.hessian = h_;
@@ -53,14 +53,6 @@ class Saddle final : public bilevel::Problem<Vec> {
   }
 
  private:
-  struct Products final : bilevel::Curvature<Vec> {
-    void times(const Vec& v, Vec& out) override { out = hessian * v; }
-    void cross_times(const Vec& v, Vec& out) override { out = cross.transpose() * v; }
-    void cross_apply(const Vec& u, Vec& out) override { out = cross * u; }
-    bool dense(Mat& out) override { return out = hessian, true; }
-    Mat hessian, cross;
-  };
-
   Mat h_, j_, k_;
   Vec y_;
 };

@@ -9,7 +9,7 @@
 #include <Eigen/Cholesky>
 #include <Eigen/Eigenvalues>
 
-#include "laboratory.hpp"
+#include "dense_curvature.hpp"
 
 namespace claims {
 
@@ -41,11 +41,11 @@ class DoubleWells final : public bilevel::Problem<Vec> {
   }
   void linearise(const Vec& phi, const Vec&, double beta,
                  std::unique_ptr<bilevel::Curvature<Vec>>& reuse) override {
-    if (!reuse) reuse = std::make_unique<Bends>();
-    auto& bends = static_cast<Bends&>(*reuse);
+    if (!reuse) reuse = std::make_unique<DenseCurvature>();
+    auto& bends = static_cast<DenseCurvature&>(*reuse);
     bends.hessian = hessian(phi);
     bends.hessian.diagonal().array() += beta;
-    bends.coupling = &coupling_;
+    bends.cross = -coupling_;
   }
 
   Mat hessian(const Vec& phi) const {
@@ -59,18 +59,6 @@ class DoubleWells final : public bilevel::Problem<Vec> {
   }
 
  private:
-  struct Bends final : bilevel::Curvature<Vec> {
-    void times(const Vec& v, Vec& out) override { out = hessian * v; }
-    void cross_times(const Vec& v, Vec& out) override { out = -(coupling->transpose() * v); }
-    void cross_apply(const Vec& u, Vec& out) override { out = -(*coupling * u); }
-    bool dense(Mat& out) override {
-      out = hessian;
-      return true;
-    }
-    Mat hessian;
-    const Mat* coupling = nullptr;
-  };
-
   Mat coupling_, matrix_;
   Vec tilt_, target_;
 };
