@@ -196,8 +196,8 @@ int main(int argc, char** argv) {
       best = std::min(best, seconds_of(work));
     };
     const auto gradient_of = [&](kernels::Loss loss, double* curvature) {
-      sink =
-          kernels::value_with_gradient(loss, view, phi.get(), labels.get(), out.get(), curvature, workspace);
+      sink = kernels::value_with_gradient(loss, view, phi.get(), {labels.get()}, out.get(), curvature,
+                                          workspace);
     };
     for (int round = 0; round < rounds; ++round) {
       read = std::min(read, read_seconds(x.get(), rows * stride, threads));

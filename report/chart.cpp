@@ -119,7 +119,8 @@ bool add(Numbers& numbers, double value, Axis& axis) {
   return axis.log && flushed(value) <= 0;
 }
 
-Series read_series(const Reading& series, Axis& x, Axis& y, std::size_t categories, int& omitted) {
+Series read_series(const Reading& series, Axis& x, Axis& y, std::size_t categories, bool horizontal,
+                   int& omitted) {
   constexpr std::array styles{"line", "dashed", "dots", "path", "bars"};
   const Reading style = series.at("style");
   Series result;
@@ -132,7 +133,10 @@ Series read_series(const Reading& series, Axis& x, Axis& y, std::size_t categori
     const Reading values = series.at("values");
     if (values.size() != categories)
       values.fail(fmt::format("has {} elements, the chart {} categories", values.size(), categories));
-    for (std::size_t i = 0; i < categories; ++i) omitted += add(result.y, number_or_gap(values, i), y);
+    if (horizontal && result.style != "bars" && result.style != "dots")
+      style.fail("must be bars or dots in a horizontal chart, is " + result.style);
+    for (std::size_t i = 0; i < categories; ++i)
+      omitted += add(horizontal ? result.x : result.y, number_or_gap(values, i), horizontal ? x : y);
     return result;
   }
   if (result.style == "bars") series.fail("bars need categories");
@@ -211,7 +215,10 @@ Chart read_chart(const Reading& block) {
   Json categories = Json::array();
   if (const auto found = block.find("categories"))
     for (std::size_t i = 0; i < found->size(); ++i) categories.push_back((*found)[i].text());
-  if (!categories.empty() && x.log) block.fail("categories have no log scale");
+  const auto lying = block.find("horizontal");
+  const bool horizontal = lying && lying->truth();
+  if (horizontal && categories.empty()) lying->fail("needs categories");
+  if (!categories.empty() && (horizontal ? y : x).log) block.fail("categories have no log scale");
 
   const std::string title = block.text("title");
   chart.spoken = title.empty() ? "Chart" : title;
@@ -224,7 +231,7 @@ Chart read_chart(const Reading& block) {
   std::vector<Series> all;
   int omitted = 0;
   for (std::size_t i = 0; i < series.size(); ++i) {
-    all.push_back(read_series(series[i], x, y, categories.size(), omitted));
+    all.push_back(read_series(series[i], x, y, categories.size(), horizontal, omitted));
     chart.spoken += (i == 0 ? ": " : ", ") + all.back().name;
   }
   std::optional<Field> background;
@@ -235,11 +242,12 @@ Chart read_chart(const Reading& block) {
   chart.drawing = {{"x", x.json()}, {"y", y.json()}, {"series", Json::array()}};
   for (const Series& one : all) {
     Json written{{"name", one.name}, {"style", one.style}};
-    if (categories.empty()) written["x"] = x.compacted(one.x);
-    written["y"] = y.compacted(one.y);
+    if (categories.empty() || horizontal) written["x"] = x.compacted(one.x);
+    if (!horizontal) written["y"] = y.compacted(one.y);
     chart.drawing["series"].push_back(std::move(written));
   }
   if (!categories.empty()) chart.drawing["categories"] = std::move(categories);
+  if (horizontal) chart.drawing["horizontal"] = true;
   if (background)
     chart.drawing["field"] = {{"x", x.compacted(background->x)},
                               {"y", y.compacted(background->y)},

@@ -8,7 +8,8 @@ namespace report {
 
 /// A chart of a page, checked, and in the form that page.js draws.
 struct Chart {
-  /// x, y: name, log, min, max; categories; series: name, style, and x, y (or y alone with categories);
+  /// x, y: name, log, min, max; categories, horizontal; series: name, style, and x, y (with categories y
+  /// alone, or x alone if horizontal);
   /// field: x, y, shades (255 at the largest value). Numbers have six significant digits.
   Json drawing;
   /// What someone hears who cannot see it.

@@ -1,6 +1,8 @@
 #include "page.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -56,11 +58,33 @@ std::string paragraphs(const std::string& text) {
   return html;
 }
 
+/// Whether a status is good news or bad, in the words of the style; "" for all others.
+std::string tone(const std::string& status) {
+  constexpr std::array good{"holds", "trusted", "converged"};
+  constexpr std::array bad{"fails", "untrusted", "diverged"};
+  if (std::find(good.begin(), good.end(), status) != good.end()) return "holds";
+  return std::find(bad.begin(), bad.end(), status) != bad.end() ? "fails" : "";
+}
+
 std::string badge(const std::string& status) {
   if (status.empty()) return "";
-  const bool known = status == "holds" || status == "fails";
-  return fmt::format("<span class=\"badge{}\">{}</span>", known ? fmt::format(" {}", status) : "",
-                     escaped(status));
+  const std::string word = tone(status);
+  return fmt::format("<span class=\"badge{}\">{}</span>", word.empty() ? "" : " " + word, escaped(status));
+}
+
+/// Tables of more rows than this show so many; tables.js has the others.
+constexpr std::size_t rows_at_once = 200;
+
+/// Whether `text` is the base64 of `bytes` bytes.
+bool is_base64(std::string_view text, std::size_t bytes) {
+  if (text.size() != (bytes + 2) / 3 * 4) return false;
+  const std::size_t padding = (3 - bytes % 3) % 3;
+  const auto is_digit = [](char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '/';
+  };
+  const std::string_view digits = text.substr(0, text.size() - padding);
+  return std::all_of(digits.begin(), digits.end(), is_digit) &&
+         text.substr(digits.size()) == std::string_view("==").substr(0, padding);
 }
 
 /// Adds `word` with a space before it; nothing where there is none.
@@ -86,16 +110,20 @@ class Writer {
   std::string section(const Section& section);
   std::string block(const Reading& block, bool within_columns = false);
   std::string cell(const Reading& cell) const;
+  Json data_cell(const Reading& cell) const;
+  std::string target(const std::string& link) const;
   std::string facts(const Reading& items) const;
   std::string heading(const Reading& block) const;
   std::string caption(const Reading& block, const std::string& more = "") const;
-  std::string table(const Reading& block) const;
+  std::string table(const Reading& block);
   std::string chart(const Reading& block);
+  std::string images(const Reading& block) const;
+  std::size_t add_data(const Json& value);
 
   Reading page_;
   std::vector<Section> sections_;
   std::map<std::string, std::string> id_of_;  // as it is in the page, for each as it was given
-  std::vector<std::string> drawings_;         // the charts' JSON; equal ones are written once
+  std::vector<std::string> data_;             // JSON of charts and of long tables; equal ones written once
 };
 
 void Writer::read_sections() {
@@ -129,18 +157,38 @@ std::string Writer::navigation() const {
   return html + "</ol>\n</details>\n</nav>\n";
 }
 
+/// The id of the section that `link` leads to. Only a section of this page can be linked to; "" for any
+/// other link, which is left out.
+std::string Writer::target(const std::string& link) const {
+  const auto found = link.starts_with('#') ? id_of_.find(link.substr(1)) : id_of_.end();
+  return found == id_of_.end() ? "" : found->second;
+}
+
 std::string Writer::cell(const Reading& cell) const {
   const Json& json = cell.json();
   if (json.is_number()) return number_text(json.get<double>());
   if (json.is_string()) return escaped(json.get_ref<const std::string&>());
   if (!json.is_object()) cell.fail("must be a string, a number or an object");
-  const std::string status = cell.text_or_empty("status"), link = cell.text_or_empty("link");
+  const std::string status = cell.text_or_empty("status"), id = target(cell.text_or_empty("link"));
   std::string html = escaped(cell.text_or_empty("text"));
-  // Only a section of this page can be linked to; any other link is left out.
-  const auto target = link.starts_with('#') ? id_of_.find(link.substr(1)) : id_of_.end();
-  if (target != id_of_.end()) html = fmt::format("<a href=\"#{}\">{}</a>", target->second, html);
+  if (!id.empty()) html = fmt::format("<a href=\"#{}\">{}</a>", id, html);
   add_word(html, badge(status));
   return html;
+}
+
+/// What tables.js makes the same cell of.
+Json Writer::data_cell(const Reading& cell) const {
+  const Json& json = cell.json();
+  if (json.is_number()) return number_text(json.get<double>());
+  if (json.is_string()) return cell.text();
+  if (!json.is_object()) cell.fail("must be a string, a number or an object");
+  Json result{{"text", cell.text_or_empty("text")}};
+  if (const std::string id = target(cell.text_or_empty("link")); !id.empty()) result["link"] = id;
+  if (const std::string status = cell.text_or_empty("status"); !status.empty()) {
+    result["status"] = status;
+    result["tone"] = tone(status);
+  }
+  return result;
 }
 
 std::string Writer::facts(const Reading& items) const {
@@ -168,7 +216,7 @@ std::string Writer::caption(const Reading& block, const std::string& more) const
   return html.empty() ? "" : fmt::format("<figcaption>{}</figcaption>\n", html);
 }
 
-std::string Writer::table(const Reading& block) const {
+std::string Writer::table(const Reading& block) {
   const Reading columns = block.at("columns"), rows = block.at("rows");
   // Numbers are aligned to the right; prose gets room.
   std::vector<bool> right(columns.size(), rows.size() > 0), prose(columns.size());
@@ -178,10 +226,9 @@ std::string Writer::table(const Reading& block) const {
       row.fail(fmt::format("has {} cells, the table {} columns", row.size(), columns.size()));
     for (std::size_t j = 0; j < right.size(); ++j) {
       const Json& value = row.json()[j];
-      const bool text = value.is_string();
-      right[j] =
-          right[j] && (value.is_number() || (text && looks_like_number(value.get_ref<const std::string&>())));
-      prose[j] = prose[j] || (text && value.get_ref<const std::string&>().size() > 24);
+      const std::string* const text = value.get_ptr<const std::string*>();
+      right[j] = right[j] && (value.is_number() || (text && (*text == missing || looks_like_number(*text))));
+      prose[j] = prose[j] || (text && text->size() > 24);
     }
   }
   const auto mark = [&](std::size_t j) {
@@ -189,15 +236,33 @@ std::string Writer::table(const Reading& block) const {
   };
 
   const std::string name = block.text_or_empty("title");
-  const char* const kind = columns.size() > 6 ? "table many" : "table";
-  std::string html = fmt::format("<figure class=\"{}\">\n{}", kind, heading(block));
+  const auto search = block.find("search");
+  const bool cut = rows.size() > rows_at_once, searchable = (search && search->truth()) || cut;
+  const std::size_t first = std::min(rows.size(), rows_at_once);
+  std::string further;
+  if (cut) {
+    Json others = Json::array();
+    for (std::size_t i = first; i < rows.size(); ++i) {
+      const Reading row = rows[i];
+      Json cells = Json::array();
+      for (std::size_t j = 0; j < row.size(); ++j) cells.push_back(data_cell(row[j]));
+      others.push_back(std::move(cells));
+    }
+    further = fmt::format(" data-rows=\"{}\"", add_data(others));
+  }
+
+  std::string html = fmt::format("<figure class=\"table{}{}\"{}>\n{}", columns.size() > 6 ? " many" : "",
+                                 searchable ? " searchable" : "", further, heading(block));
+  if (searchable)
+    html += fmt::format("<div class=\"tools\"><span class=\"count\">{} of {} shown</span></div>\n", first,
+                        rows.size());
   html += fmt::format("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">\n",
                       escaped(name.empty() ? "Table" : name));
   html += "<table>\n<thead><tr>";
   for (std::size_t j = 0; j < columns.size(); ++j)
     html += fmt::format("<th scope=\"col\"{}>{}</th>", mark(j), escaped(columns[j].text()));
   html += "</tr></thead>\n<tbody>\n";
-  for (std::size_t i = 0; i < rows.size(); ++i) {
+  for (std::size_t i = 0; i < first; ++i) {
     const Reading row = rows[i];
     html += "<tr>";
     for (std::size_t j = 0; j < row.size(); ++j) html += fmt::format("<td{}>{}</td>", mark(j), cell(row[j]));
@@ -206,14 +271,19 @@ std::string Writer::table(const Reading& block) const {
   return html + "</tbody>\n</table>\n</div>\n" + caption(block) + "</figure>\n";
 }
 
+/// The place of `value` in the page's data.
+std::size_t Writer::add_data(const Json& value) {
+  const std::string text = script_json(value);
+  const auto known = std::find(data_.begin(), data_.end(), text);
+  const auto place = static_cast<std::size_t>(known - data_.begin());
+  if (known == data_.end()) data_.push_back(text);
+  return place;
+}
+
 std::string Writer::chart(const Reading& block) {
   const Chart chart = read_chart(block);
-  const std::string drawing = script_json(chart.drawing);
-  const auto known = std::find(drawings_.begin(), drawings_.end(), drawing);
-  const auto number = known - drawings_.begin();
-  if (known == drawings_.end()) drawings_.push_back(drawing);
-
-  std::string html = fmt::format("<figure class=\"chart\" data-chart=\"{}\">\n{}", number, heading(block));
+  std::string html =
+      fmt::format("<figure class=\"chart\" data-chart=\"{}\">\n{}", add_data(chart.drawing), heading(block));
   html += fmt::format("<div class=\"plot\"><canvas role=\"img\" aria-label=\"{}\"></canvas></div>\n",
                       escaped(chart.spoken));
   html += "<ul class=\"legend\"></ul>\n";
@@ -222,6 +292,32 @@ std::string Writer::chart(const Reading& block) {
         fmt::format("<p class=\"field\">{} <span>{}</span><span class=\"ramp\"></span><span>{}</span></p>\n",
                     escaped(chart.field_name), escaped(chart.field_smallest), escaped(chart.field_largest));
   return html + caption(block, chart.omitted) + "</figure>\n";
+}
+
+std::string Writer::images(const Reading& block) const {
+  std::string html = fmt::format("<figure class=\"images\">\n{}<ul>\n", heading(block));
+  const Reading items = block.at("items");
+  const auto length = [](const Reading& image, const char* key) {
+    const Reading value = image.at(key);
+    const double number = value.number();
+    if (!(number >= 1 && number <= 1024) || number != std::floor(number))
+      value.fail("must be a whole number from 1 to 1024");
+    return static_cast<std::size_t>(number);
+  };
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const Reading image = items[i], pixels = image.at("pixels");
+    const std::size_t width = length(image, "width"), height = length(image, "height");
+    const std::string text = pixels.text(), words = escaped(image.text_or_empty("caption"));
+    if (!is_base64(text, width * height))
+      pixels.fail(fmt::format("must be {} × {} bytes in base64", height, width));
+    std::string below = words;
+    add_word(below, badge(image.text_or_empty("status")));
+    html += fmt::format(
+        "<li><canvas width=\"{}\" height=\"{}\" role=\"img\" aria-label=\"{}\" data-pixels=\"{}\"></canvas>"
+        "<span>{}</span></li>\n",
+        width, height, words.empty() ? "Image" : words, text, below);
+  }
+  return html + "</ul>\n" + caption(block) + "</figure>\n";
 }
 
 std::string Writer::block(const Reading& block, bool within_columns) {
@@ -233,6 +329,9 @@ std::string Writer::block(const Reading& block, bool within_columns) {
   if (name == "facts") return facts(block.at("items"));
   if (name == "table") return table(block);
   if (name == "chart") return chart(block);
+  if (name == "images") return images(block);
+  if (name == "notice")
+    return fmt::format("<div class=\"notice\" role=\"note\">\n{}</div>\n", paragraphs(block.text("text")));
   if (name == "list") {
     const Reading items = block.at("items");
     std::string html = "<ul class=\"items\">\n";
@@ -282,7 +381,7 @@ std::string Writer::write() {
       "<style>{}</style>\n<script>{}</script>\n<script>{}</script>\n</head>\n<body>\n{}<main>\n{}</main>\n"
       "<script type=\"application/json\">[{}]</script>\n</body>\n</html>\n",
       security_policy(), escaped(title), assets::style, assets::charts, assets::script, navigation(), body,
-      fmt::join(drawings_, ",\n"));
+      fmt::join(data_, ",\n"));
 }
 
 }  // namespace

@@ -8,14 +8,10 @@
 
 #include <fmt/format.h>
 
-#include "reading.hpp"
+#include "blocks.hpp"
 
 namespace report {
 namespace {
-
-Json text_block(std::string text) {
-  return {{"type", "text"}, {"text", std::move(text)}};
-}
 
 Json link_to(const Reading& claim) {
   return {{"text", claim.text("title")}, {"link", fmt::format("#{}", claim.text("name"))}};
@@ -23,10 +19,6 @@ Json link_to(const Reading& claim) {
 
 Json status(bool holds) {
   return {{"status", holds ? "holds" : "fails"}};
-}
-
-std::string duration(double seconds) {
-  return seconds < 10 ? fmt::format("{:.2g} s", seconds) : fmt::format("{:.0f} s", seconds);
 }
 
 /// What the paper shows as "Figure 12B" or "Table 1", redrawn by a claim.

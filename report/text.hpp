@@ -25,6 +25,9 @@ std::string identifier(std::string_view text);
 /// Six significant digits, as short as they can be written.
 std::string number_text(double value);
 
+/// Stands in place of a number that there is not.
+inline constexpr std::string_view missing = "–";
+
 /// Is `text` a number as number_text or a person writes it: "12", "−0.5", "1.2e-5", "1.2·10⁻⁵", "40 %"?
 bool looks_like_number(std::string_view text);
 

@@ -11,5 +11,7 @@ std::function<int()> add_doctor(CLI::App& program);
 std::function<int()> add_solve(CLI::App& program);
 std::function<int()> add_compare(CLI::App& program);
 std::function<int()> add_paper(CLI::App& program);
+std::function<int()> add_tune(CLI::App& program);
+std::function<int()> add_predict(CLI::App& program);
 
 }  // namespace app

@@ -55,6 +55,21 @@ Json describe(const bilevel::Cost& c) {
   return j;
 }
 
+Json describe(const std::vector<bilevel::HistoryEntry>& history) {
+  Json list = Json::array();
+  for (const auto& h : history)
+    list.push_back({{"iteration", h.iteration},
+                    {"accepted", h.accepted},
+                    {"outer_value", number(h.outer_value)},
+                    {"gradient_norm", number(h.gradient_norm)},
+                    {"bound", number(h.bound)},
+                    {"kind", name(h.kind)},
+                    {"verdict", name(h.verdict)},
+                    {"inner_tolerance", number(h.inner_tolerance)},
+                    {"seconds", h.seconds}});
+  return list;
+}
+
 void require_writable(const std::string& path) {
   if (path.empty()) return;
   const std::filesystem::path file(path);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -15,6 +16,7 @@ Json number(double x);  ///< null where it is not finite
 Json array(const Eigen::VectorXd& x);
 Json describe(const bilevel::Certificate& certificate);
 Json describe(const bilevel::Cost& cost);
+Json describe(const std::vector<bilevel::HistoryEntry>& history);
 
 /// Refuses a path that cannot be written, before any work is done for it.
 void require_writable(const std::string& path);

@@ -12,6 +12,7 @@
 #include <bilevel/version.hpp>
 
 #include "commands.hpp"
+#include "data_output.hpp"
 #include "terminal.hpp"
 
 namespace {
@@ -26,6 +27,7 @@ int run(int argc, char** argv) {
   program.require_subcommand(1);
   program.footer(
       "Examples:\n"
+      "  bilevel tune data.csv --target y --report report.html   tune a model's penalties on your data\n"
       "  bilevel doctor --problem logistic          is this problem fit for gradient-based learning?\n"
       "  bilevel solve --problem ridge --json r.json   learn its parameters\n"
       "  bilevel compare --problem ridge            every estimator side by side\n"
@@ -33,10 +35,14 @@ int run(int argc, char** argv) {
       "Exit codes: 0 done and trustworthy, 1 the answer is no or not trustworthy, 2 bad usage or input, 3 "
       "internal error.");
   const std::vector<std::pair<std::string, std::function<int()>>> commands{
-      {"doctor", app::add_doctor(program)},
-      {"solve", app::add_solve(program)},
+      {"tune", app::add_tune(program)},       {"predict", app::add_predict(program)},
+      {"doctor", app::add_doctor(program)},   {"solve", app::add_solve(program)},
       {"compare", app::add_compare(program)},
-      {"paper", app::add_paper(program)}};
+#ifdef BILEVEL_CLAIMS
+      {"paper", app::add_paper(program)},
+#endif
+  };
+  app::remember_command_line(argc, argv);
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

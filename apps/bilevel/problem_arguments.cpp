@@ -93,6 +93,28 @@ std::string positive(const std::string& text) {
   return finite_number(text) > 0 ? std::string() : fmt::format("{} must be a positive number", text);
 }
 
+std::pair<double, double> bounds_argument(const std::string& text) {
+  const auto refuse = [&] {
+    return bilevel::InvalidInput(fmt::format("--bounds {}: write LO:HI, two numbers with LO ≤ HI", text));
+  };
+  const std::size_t colon = text.find(':', 1);
+  if (colon == std::string::npos) throw refuse();
+  const auto parse = [&](const std::string& part) {
+    std::size_t used = 0;
+    double value = 0;
+    try {
+      value = std::stod(part, &used);
+    } catch (const std::exception&) {
+      throw refuse();
+    }
+    if (used != part.size()) throw refuse();
+    return value;
+  };
+  const double low = parse(text.substr(0, colon)), high = parse(text.substr(colon + 1));
+  if (!(low <= high) || low == bilevel::everywhere || high == -bilevel::everywhere) throw refuse();
+  return {low, high};
+}
+
 CLI::Validator whole_number() {
   return CLI::Validator(
       [](std::string& text) {

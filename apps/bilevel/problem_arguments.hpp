@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -38,6 +39,8 @@ struct ProblemArguments {
 double finite_number(const std::string& text);
 /// For options that must be positive numbers: what is wrong with the text, or nothing.
 std::string positive(const std::string& text);
+/// LO:HI, two numbers with LO ≤ HI; InvalidInput otherwise.
+std::pair<double, double> bounds_argument(const std::string& text);
 /// For seeds: decimal, whatever zeros it starts with, and no wrapping around.
 CLI::Validator whole_number();
 

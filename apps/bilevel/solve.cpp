@@ -32,47 +32,15 @@ bool is_inner_solver(const std::string& name) {
 }
 
 /// LO:HI for every θ, or the problem's own bounds where nothing is said.
-bilevel::Box parse_bounds(const std::string& text, const bilevel::problems::ReferenceProblem& problem,
-                          bilevel::Index size) {
+bilevel::Box box_of(const std::string& text, const bilevel::problems::ReferenceProblem& problem,
+                    bilevel::Index size) {
   if (text.empty()) {
     const auto own = problem.theta_bounds();
     return own ? bilevel::Box{Vec::Constant(size, own->first), Vec::Constant(size, own->second)}
                : bilevel::Box{};
   }
-  const auto refuse = [&] {
-    return InvalidInput(fmt::format("--bounds {}: write LO:HI, two numbers with LO ≤ HI", text));
-  };
-  const std::size_t colon = text.find(':', 1);
-  if (colon == std::string::npos) throw refuse();
-  const auto parse = [&](const std::string& part) {
-    std::size_t used = 0;
-    double value = 0;
-    try {
-      value = std::stod(part, &used);
-    } catch (const std::exception&) {
-      throw refuse();
-    }
-    if (used != part.size()) throw refuse();
-    return value;
-  };
-  const double low = parse(text.substr(0, colon)), high = parse(text.substr(colon + 1));
-  if (!(low <= high) || low == bilevel::everywhere || high == -bilevel::everywhere) throw refuse();
+  const auto [low, high] = bounds_argument(text);
   return {Vec::Constant(size, low), Vec::Constant(size, high)};
-}
-
-Json history(const bilevel::Summary& summary) {
-  Json list = Json::array();
-  for (const auto& h : summary.history)
-    list.push_back({{"iteration", h.iteration},
-                    {"accepted", h.accepted},
-                    {"outer_value", number(h.outer_value)},
-                    {"gradient_norm", number(h.gradient_norm)},
-                    {"bound", number(h.bound)},
-                    {"kind", name(h.kind)},
-                    {"verdict", name(h.verdict)},
-                    {"inner_tolerance", number(h.inner_tolerance)},
-                    {"seconds", h.seconds}});
-  return list;
 }
 
 bool trustworthy(const bilevel::Summary& s) {
@@ -114,7 +82,7 @@ int run(const SolveArguments& a) {
   options.gradient_tolerance = a.tolerance;
   options.max_iterations = a.iterations;
   if (a.seconds > 0) options.max_seconds = a.seconds;
-  options.box = parse_bounds(a.bounds, *problem, start.size());
+  options.box = box_of(a.bounds, *problem, start.size());
   options.warm_start = !a.no_warm_start;
   options.checkpoint = a.checkpoint;
   options.resume = a.resume;
@@ -220,7 +188,7 @@ int run(const SolveArguments& a) {
                      {"adjoint_used", number(s.used_adjoint_tolerance)}};
   j["bounds"] = {{"lower", array(options.box.lower)}, {"upper", array(options.box.upper)}};
   j["resumed"] = s.resumed;
-  j["history"] = history(s);
+  j["history"] = describe(s.history);
   write_json(a.problem.json, j);
   return trustworthy(s) ? ok : no;
 }

@@ -2,7 +2,12 @@
 
 // Everything public, room by room.
 #include <bilevel/adjoint/make_adjoint_solver.hpp>
+#include <bilevel/data/moments.hpp>
+#include <bilevel/data/read.hpp>
+#include <bilevel/data/split.hpp>
+#include <bilevel/gradient/in_units.hpp>
 #include <bilevel/gradient/make_estimator.hpp>
+#include <bilevel/gradient/together.hpp>
 #include <bilevel/inner/make_inner_solver.hpp>
 #include <bilevel/outcome/atomic_file.hpp>
 #include <bilevel/outer/search.hpp>
@@ -12,6 +17,8 @@
 #include <bilevel/problem/counted.hpp>
 #include <bilevel/problem/differenced.hpp>
 #include <bilevel/problem/functions.hpp>
+#include <bilevel/problems/lasso.hpp>
+#include <bilevel/problems/penalised_model.hpp>
 #include <bilevel/problems/registry.hpp>
 #include <bilevel/space/eigen.hpp>
 #include <bilevel/version.hpp>

@@ -43,6 +43,7 @@ void Certificate::judge(double gradient_norm, double outer_tolerance, bool settl
 Violations CertificateOptions::validate() const {
   Violations v("certificate");
   v.at_least("dense_limit", dense_limit, 0);
+  v.at_least("factor_limit", factor_limit, 0);
   v.require(secant_safety >= 1, "secant_safety", secant_safety, "must be at least 1");
   return v;
 }

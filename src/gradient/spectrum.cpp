@@ -4,7 +4,10 @@
 #include <random>
 
 #include <Spectra/SymEigsSolver.h>
+#include <Eigen/Cholesky>
 #include <Eigen/Eigenvalues>
+
+#include <bilevel/problem/gamma.hpp>
 
 namespace bilevel {
 namespace {
@@ -49,6 +52,53 @@ Spectrum dense_spectrum(const Eigen::MatrixXd& matrix, bool symmetric, double er
   s.smallest -= slack;
   s.largest += slack;
   return s;
+}
+
+Spectrum factored_spectrum(const Eigen::MatrixXd& matrix, double error) {
+  const Index n = matrix.rows();
+  if (n == 0 || !matrix.allFinite()) return {};
+  Eigen::LLT<Eigen::MatrixXd> factor(matrix);
+  if (factor.info() != Eigen::Success) return {};
+  // Inverse iteration gives an upper bound of λ_min, and a good guess of it.
+  std::mt19937_64 engine(1);
+  std::normal_distribution<double> normal;
+  Eigen::VectorXd x = Eigen::VectorXd::NullaryExpr(n, [&] { return normal(engine); });
+  double guess = 0;
+  for (int k = 0; k < 12; ++k) {
+    x.normalize();
+    factor.solveInPlace(x);
+    guess = 1 / x.norm();
+  }
+  // Where Cholesky runs to its end on A − τI, that matrix is positive definite up to γ_(n+1)·trace (Rump,
+  // Verification of positive definiteness, 2006), hence λ_min(A) ≥ τ less that.
+  const double slack =
+      gamma(2 * static_cast<double>(n) + 16) * matrix.diagonal().cwiseAbs().sum() * (1 + 1e-9) + error;
+  for (double part = 0.9; part > 0.01; part *= 0.6) {
+    Eigen::MatrixXd shifted = matrix;
+    shifted.diagonal().array() -= part * guess;
+    factor.compute(shifted);
+    if (factor.info() != Eigen::Success) continue;
+    Spectrum s;
+    s.smallest = part * guess * (1 - 1e-12) - slack;
+    s.largest = matrix.cwiseAbs().rowwise().sum().maxCoeff() * (1 + 1e-9) + error;
+    return s;
+  }
+  return {};
+}
+
+double largest_relative(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b, double error) {
+  const Eigen::LLT<Eigen::MatrixXd> factor(a);
+  if (factor.info() != Eigen::Success) return unknown;
+  // M = L⁻¹BL⁻ᵀ; its trace and its Frobenius norm bound its largest eigenvalue.
+  Eigen::MatrixXd m = b;
+  factor.matrixL().solveInPlace(m);
+  m.transposeInPlace();
+  factor.matrixL().solveInPlace(m);
+  // ‖A⁻¹‖ from the inverse's trace: what an error of the matrices can change, relative to A.
+  const Eigen::MatrixXd inverse = factor.solve(Eigen::MatrixXd::Identity(a.rows(), a.cols()));
+  const double relative = error * inverse.trace() * (1 + 1e-6);
+  if (!(relative < 0.5)) return unknown;
+  return (m.norm() * (1 + 1e-6) + relative) / (1 - relative);
 }
 
 Spectrum lanczos_spectrum(Index size, const std::function<void(const double*, double*)>& apply,

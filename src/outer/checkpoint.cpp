@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view format_name = "bilevel-checkpoint";
-constexpr int format_version = 2;
+constexpr int format_version = 3;
 
 // JSON has no NaN and no infinity; finite numbers are printed with as many digits as make them exact.
 json number(double x) {

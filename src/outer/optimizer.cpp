@@ -132,6 +132,7 @@ class Lbfgs final : public Optimizer {
   void begin(const Box& box) override {
     box_ = box;
     base_.resize(0);
+    stretch_ = 1;
     s_.clear();
     y_.clear();
   }
@@ -140,7 +141,12 @@ class Lbfgs final : public Optimizer {
     const bool first = base_.size() == 0;
     if (first || decreases(value, value_, gradient_.dot(theta - base_), gradient.dot(theta - base_))) {
       if (!std::isfinite(value)) return Move::stuck;
-      if (!first) remember(theta - base_, gradient - gradient_);
+      if (!first) {
+        const Vec s = theta - base_, y = gradient - gradient_;
+        remember(s, y);
+        // Where the loss bends downwards along the step no curvature says how far to go: further every time.
+        stretch_ = s.dot(y) > 0 ? 1 : std::min(2 * stretch_, 1e6);
+      }
       base_ = theta;
       value_ = value;
       gradient_ = gradient;
@@ -162,13 +168,17 @@ class Lbfgs final : public Optimizer {
     // A memory of old curvature may point nowhere: forget it once before giving up.
     s_.clear();
     y_.clear();
+    stretch_ = 1;
     choose_direction();
     propose(theta);
     return Move::rejected;
   }
 
   OptimizerState save() const override {
-    OptimizerState state{{{"trial", trial_}, {"value", value_}, {"pairs", static_cast<double>(s_.size())}},
+    OptimizerState state{{{"trial", trial_},
+                          {"value", value_},
+                          {"stretch", stretch_},
+                          {"pairs", static_cast<double>(s_.size())}},
                          {{"base", base_}, {"gradient", gradient_}, {"direction", direction_}}};
     for (std::size_t i = 0; i < s_.size(); ++i) {
       state.vectors["s" + std::to_string(i)] = s_[i];
@@ -179,6 +189,7 @@ class Lbfgs final : public Optimizer {
   void load(const OptimizerState& state) override {
     trial_ = state.numbers.at("trial");
     value_ = state.numbers.at("value");
+    stretch_ = state.numbers.at("stretch");
     base_ = state.vectors.at("base");
     gradient_ = state.vectors.at("gradient");
     direction_ = state.vectors.at("direction");
@@ -208,7 +219,8 @@ class Lbfgs final : public Optimizer {
       if (box_.held(base_, gradient_, i)) mask[i] = 0;
     const Vec free = gradient_.cwiseProduct(mask);
     direction_ = -free;
-    trial_ = s_.empty() ? std::min(1.0, 1 / std::max(free.norm(), 1e-300)) : 1.0;
+    const double cautious = stretch_ * std::min(1.0, 1 / std::max(free.norm(), 1e-300));
+    trial_ = s_.empty() ? cautious : stretch_;
     Vec q = free;
     std::vector<double> alpha(s_.size(), 0.0), sy(s_.size(), 0.0);
     double scale = 0;
@@ -221,7 +233,7 @@ class Lbfgs final : public Optimizer {
       q -= alpha[i] * y_[i].cwiseProduct(mask);
     }
     if (scale == 0) {
-      if (!s_.empty()) trial_ = std::min(1.0, 1 / std::max(free.norm(), 1e-300));
+      trial_ = cautious;
       return;
     }
     q *= scale;
@@ -247,7 +259,7 @@ class Lbfgs final : public Optimizer {
   LbfgsOptimizerOptions options_;
   Box box_;
   Vec base_, gradient_, direction_;
-  double value_ = 0, trial_ = 1;
+  double value_ = 0, trial_ = 1, stretch_ = 1;
   std::vector<Vec> s_, y_;
 };
 

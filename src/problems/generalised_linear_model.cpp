@@ -270,7 +270,7 @@ double GeneralisedLinearModel::inner(const Vec& phi, const Vec& theta, Wanted<Ve
   // loss″ costs a few operations a row here and a pass over X later, should the caller linearise at φ.
   const bool bend = wanted.phi && loss_ != kernels::Loss::squared;
   double value = training_.inverse_rows *
-                 kernels::value_with_gradient(loss_, training_.x.view(), phi.data(), training_.y.data(),
+                 kernels::value_with_gradient(loss_, training_.x.view(), phi.data(), {training_.y.data()},
                                               wanted.phi ? wanted.phi->data() : nullptr,
                                               bend ? bend_.data() : nullptr, training_.workspace);
   if (bend) {
@@ -293,7 +293,7 @@ double GeneralisedLinearModel::inner(const Vec& phi, const Vec& theta, Wanted<Ve
 
 double GeneralisedLinearModel::outer(const Vec& phi, const Vec&, Wanted<Vec> wanted) {
   const double value =
-      kernels::value_with_gradient(loss_, validation_.x.view(), phi.data(), validation_.y.data(),
+      kernels::value_with_gradient(loss_, validation_.x.view(), phi.data(), {validation_.y.data()},
                                    wanted.phi ? wanted.phi->data() : nullptr, nullptr, validation_.workspace);
   if (wanted.phi) *wanted.phi *= validation_.inverse_rows;
   if (wanted.theta) wanted.theta->setZero();
@@ -318,12 +318,12 @@ void GeneralisedLinearModel::linearise(const Vec& phi, const Vec& theta, double 
     c.weights.swap(bend_);
     bend_valid_ = false;
   } else {
-    kernels::curvature(loss_, training_.x.view(), phi.data(), training_.y.data(), c.weights.data(),
+    kernels::curvature(loss_, training_.x.view(), phi.data(), {training_.y.data()}, c.weights.data(),
                        training_.workspace);
   }
   if (beta != 0) {
     c.validation_weights.resize(validation_.x.rows());
-    kernels::curvature(loss_, validation_.x.view(), phi.data(), validation_.y.data(),
+    kernels::curvature(loss_, validation_.x.view(), phi.data(), {validation_.y.data()},
                        c.validation_weights.data(), validation_.workspace);
   }
 }

@@ -1,4 +1,5 @@
-// No oracle of a generalised linear model allocates once it is warm.
+// No oracle of a generalised linear model allocates once it is warm, and no kernel once its workspace is
+// made.
 
 #include <functional>
 
@@ -6,7 +7,10 @@
 
 #include <bilevel/problems/logistic.hpp>
 #include <bilevel/problems/ridge.hpp>
+#include <bilevel/problems/softmax_kernels.hpp>
 #include <conformance/allocation_counter.hpp>
+
+#include "kernels_on.hpp"
 
 namespace bilevel::problems {
 namespace {
@@ -60,6 +64,58 @@ TEST(Allocation, OraclesOfRidgeAllocateNothingOnceWarm) {
 TEST(Allocation, OraclesOfWideRidgeAllocateNothingOnceWarm) {
   Ridge problem = Ridge::random({.rows = 300, .validation_rows = 90, .features = 300});
   expect_no_allocation(problem);
+}
+
+/// The first call of each pass may start the threads; the workspaces themselves are used for the first time
+/// when it counts.
+TEST(Allocation, SparseAndSoftmaxPassesAllocateNothingOnceTheWorkspaceIsMade) {
+  if (!BILEVEL_COUNTS_ALLOCATIONS) GTEST_SKIP() << "the sanitiser owns the allocator";
+  std::mt19937_64 engine(20250710);
+  const RandomSparse x(2000, 300, 0.3, engine);
+  const kernels::SparseView sparse{x.starts.data(), x.columns_of.data(), x.values.data(), x.n, x.d};
+  const DesignMatrix matrix(x.dense());
+  const kernels::View dense = matrix.view();
+  const Index classes = 11;
+  const Vec u = gaussian(301 * classes, 1, engine) / 10, weights = Vec::Ones(2000), y = Vec::Ones(2000);
+  const std::vector<int> labels(2000, 3);
+  Vec out(301 * classes), rows(2000), matrix_of_rows(2000 * classes), gradient(301), square(301 * 301);
+  const kernels::Rows data{y.data(), weights.data()};
+  const auto scalar = [&](const auto& view, auto& workspace) {
+    for (kernels::Loss loss : {kernels::Loss::logistic, kernels::Loss::poisson, kernels::Loss::huber}) {
+      kernels::value_with_gradient(loss, view, u.data(), data, gradient.data(), rows.data(), workspace);
+      kernels::curvature(loss, view, u.data(), data, rows.data(), workspace);
+    }
+    kernels::margins(view, u.data(), nullptr, rows.data(), workspace);
+    kernels::product(view, weights.data(), u.data(), gradient.data(), workspace);
+    kernels::gram_diagonal(view, weights.data(), gradient.data(), workspace);
+  };
+  const auto softmax = [&](const auto& view, kernels::SoftmaxWorkspace& workspace) {
+    double* p = matrix_of_rows.data();
+    kernels::softmax_margins(view, classes, u.data(), p, workspace);
+    kernels::softmax_value_with_gradient(view, classes, u.data(), labels.data(), nullptr, out.data(), p,
+                                         workspace);
+    kernels::softmax_product(view, classes, p, weights.data(), u.data(), out.data(), workspace);
+    kernels::softmax_diagonal(view, classes, p, nullptr, out.data(), workspace);
+    kernels::softmax_row_dots(view, classes, u.data(), p, labels.data(), rows.data(), workspace);
+  };
+  for (bool counted : {false, true}) {
+    kernels::SparseWorkspace of_sparse(sparse);
+    kernels::Workspace of_dense(dense);
+    kernels::SoftmaxWorkspace softmax_sparse(sparse, classes), softmax_dense(dense, classes);
+    const long count = allocations_of([&] {
+      scalar(sparse, of_sparse);
+      scalar(dense, of_dense);
+      softmax(sparse, softmax_sparse);
+      softmax(dense, softmax_dense);
+    });
+    if (counted) {
+      EXPECT_EQ(count, 0);
+    }
+    kernels::gram(sparse, weights.data(), square.data(), of_sparse);
+    if (counted) {
+      EXPECT_EQ(allocations_of([&] { kernels::gram(sparse, weights.data(), square.data(), of_sparse); }), 0);
+    }
+  }
 }
 
 }  // namespace

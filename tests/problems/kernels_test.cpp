@@ -13,6 +13,9 @@
 #include <bilevel/problem/gamma.hpp>
 #include <bilevel/problems/design_matrix.hpp>
 
+#include "kernels_on.hpp"
+#include "loss_reference.hpp"
+
 namespace bilevel::problems {
 namespace {
 
@@ -20,41 +23,17 @@ using kernels::Loss;
 using kernels::Target;
 using Vec = Eigen::VectorXd;
 using Mat = Eigen::MatrixXd;
-using Long = long double;
 
 constexpr std::uint64_t seed = 20250611;
 
-class KernelsOn : public testing::TestWithParam<Target> {
- protected:
-  void SetUp() override {
-    before_ = kernels::chosen();
-    threads_ = kernels::threads();
-    if (!kernels::available(GetParam()))
-      GTEST_SKIP() << kernels::name(GetParam()) << " is not available here";
-    kernels::use(GetParam());
-  }
-  void TearDown() override {
-    kernels::use(before_);
-    kernels::set_threads(threads_);
-  }
-
- private:
-  Target before_;
-  int threads_;
-};
-
 Long loss_value(Loss loss, Long m, Long y) {
-  if (loss == Loss::squared) return (m - y) * (m - y) / 2;
-  return y * m >= 0 ? std::log1p(std::exp(-y * m)) : std::log1p(std::exp(y * m)) - y * m;
+  return loss_at(loss, m, y, 1).value;
 }
 Long loss_slope(Loss loss, Long m, Long y) {
-  if (loss == Loss::squared) return m - y;
-  return -y / (1 + std::exp(y * m));
+  return loss_at(loss, m, y, 1).slope;
 }
 Long loss_bend(Loss loss, Long m, Long y) {
-  if (loss == Loss::squared) return 1;
-  const Long e = std::exp(-std::abs(y * m));
-  return e / ((1 + e) * (1 + e));
+  return loss_at(loss, m, y, 1).bend;
 }
 
 struct Case {
@@ -64,11 +43,6 @@ struct Case {
         weights(gaussian(rows, 1, engine).cwiseAbs()),
         phi(gaussian(columns, 1, engine)),
         workspace(x.view()) {}
-
-  static Mat gaussian(Index rows, Index columns, std::mt19937_64& engine) {
-    std::normal_distribution<double> normal;
-    return Mat::NullaryExpr(rows, columns, [&] { return normal(engine); });
-  }
 
   DesignMatrix x;
   Vec labels, weights, phi;
@@ -98,12 +72,12 @@ TEST_P(KernelsOn, SumsAgreeWithNaiveLoopsInLongDouble) {
       }
     for (Loss loss : {Loss::squared, Loss::logistic}) {
       Vec gradient = Vec::Constant(d, std::nan("")), bend = Vec::Constant(n, std::nan("")), alone = bend;
-      const double value = kernels::value_with_gradient(loss, c.x.view(), c.phi.data(), c.labels.data(),
+      const double value = kernels::value_with_gradient(loss, c.x.view(), c.phi.data(), {c.labels.data()},
                                                         gradient.data(), bend.data(), c.workspace);
-      const double value_only = kernels::value_with_gradient(loss, c.x.view(), c.phi.data(), c.labels.data(),
-                                                             nullptr, nullptr, c.workspace);
+      const double value_only = kernels::value_with_gradient(
+          loss, c.x.view(), c.phi.data(), {c.labels.data()}, nullptr, nullptr, c.workspace);
       EXPECT_EQ(value, value_only);
-      kernels::curvature(loss, c.x.view(), c.phi.data(), c.labels.data(), alone.data(), c.workspace);
+      kernels::curvature(loss, c.x.view(), c.phi.data(), {c.labels.data()}, alone.data(), c.workspace);
       Long expected = 0, slope_sensitivity = 0;
       std::vector<Long> sums(static_cast<std::size_t>(d)), sizes(static_cast<std::size_t>(d));
       for (Index i = 0; i < n; ++i) {
@@ -195,7 +169,7 @@ TEST_P(KernelsOn, TheNumberOfThreadsChangesNoBit) {
     const auto all_of_it = [&](int threads) {
       kernels::set_threads(threads);
       Result r{0, Vec(d), Vec(n), Vec(d), Vec(d), Mat(d, d)};
-      r.value = kernels::value_with_gradient(Loss::logistic, c.x.view(), c.phi.data(), c.labels.data(),
+      r.value = kernels::value_with_gradient(Loss::logistic, c.x.view(), c.phi.data(), {c.labels.data()},
                                              r.gradient.data(), r.bend.data(), c.workspace);
       kernels::product(c.x.view(), c.weights.data(), c.phi.data(), r.product.data(), c.workspace);
       kernels::gram(c.x.view(), c.weights.data(), r.dense.data(), c.workspace);
@@ -279,8 +253,8 @@ TEST_P(KernelsOn, LogisticLossStaysExactAtExtremeMargins) {
     kernels::Workspace workspace(design.view());
     const double phi = 1, label = 1;
     double gradient = std::nan(""), bend = std::nan("");
-    const double value = kernels::value_with_gradient(Loss::logistic, design.view(), &phi, &label, &gradient,
-                                                      &bend, workspace);
+    const double value = kernels::value_with_gradient(Loss::logistic, design.view(), &phi, {&label},
+                                                      &gradient, &bend, workspace);
     const Long e = std::exp(-std::abs(static_cast<Long>(m))), slope = m >= 0 ? -e / (1 + e) : -1 / (1 + e);
     EXPECT_LE(std::abs(value - loss_value(Loss::logistic, m, 1)),
               4 * 0x1p-52L * loss_value(Loss::logistic, m, 1) + 4e-308L);
@@ -289,8 +263,7 @@ TEST_P(KernelsOn, LogisticLossStaysExactAtExtremeMargins) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, KernelsOn, testing::Values(Target::baseline, Target::avx2, Target::avx512),
-                         [](const auto& param) { return std::string(kernels::name(param.param)); });
+INSTANTIATE_TEST_SUITE_P(Targets, KernelsOn, every_target(), name_of_target);
 
 TEST(Kernels, RefuseZeroThreads) {
   EXPECT_THROW(kernels::set_threads(0), InvalidInput);

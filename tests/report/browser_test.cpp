@@ -1,10 +1,5 @@
-// The pages in a real browser. Chromium without a window loads a copy of each page into which probe.js was
-// put; what the probe saw comes back in the page's own text.
+// Every block and the pages of `bilevel paper` in a real browser.
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -12,6 +7,7 @@
 #include <report/page.hpp>
 #include <report/paper_page.hpp>
 
+#include "browser.hpp"
 #include "sample_pages.hpp"
 
 namespace {
@@ -19,106 +15,6 @@ namespace {
 using report::Json;
 using report::render;
 using namespace report_test;
-namespace fs = std::filesystem;
-
-const std::string chromium = BILEVEL_CHROMIUM;
-
-std::string read(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-class Browser : public testing::Test {
- protected:
-  void SetUp() override {
-    if (chromium.empty()) GTEST_SKIP() << "there is no chromium-headless-shell; pages were not loaded";
-    std::string name = (fs::temp_directory_path() / "bilevel-report-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    fs::create_directories(artefacts_);
-  }
-
-  void TearDown() override {
-    if (!folder_.empty()) fs::remove_all(folder_);
-  }
-
-  /// Loads `html`; returns what the browser printed. Its complaints must hold no error of the page, unless
-  /// errors are expected.
-  std::string load(const std::string& html, const std::string& options, bool errors = false) {
-    const fs::path page = folder_ / "page.html", out = folder_ / "out", err = folder_ / "err";
-    std::ofstream(page, std::ios::binary) << html;
-    const std::string command = fmt::format(
-        "timeout 50 '{}' --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars "
-        "--user-data-dir='{}' --virtual-time-budget=20000 --enable-logging=stderr {} 'file://{}' > '{}' 2> "
-        "'{}'",
-        chromium, (folder_ / "profile").string(), options, page.string(), out.string(), err.string());
-    const int status = std::system(command.c_str());
-    const std::string complaints = read(err);
-    EXPECT_EQ(status, 0) << command << "\n" << complaints;
-    EXPECT_EQ(complaints.find("CONSOLE") != std::string::npos, errors) << complaints;
-    return read(out);
-  }
-
-  /// What the probe saw.
-  Json probe(std::string html, const std::string& options = "--window-size=1400,1000", bool errors = false) {
-    const std::string script = read(fs::path(__FILE__).parent_path() / "probe.js");
-    EXPECT_FALSE(script.empty());
-    const std::string head = "<head>\n";
-    html.insert(html.find(head) + head.size(), "<script>" + script + "</script>\n");
-    const std::string page = load(html, "--dump-dom " + options, errors);
-    const std::string start = "<pre id=\"probe\">";
-    const std::size_t from = page.rfind(start);
-    if (from == std::string::npos) {
-      ADD_FAILURE() << "the probe did not finish; the charts were not drawn";
-      return Json::object();
-    }
-    const std::size_t begin = from + start.size();
-    return Json::parse(page.substr(begin, page.find("</pre>", begin) - begin));
-  }
-
-  /// Keeps a picture of the page for people to look at.
-  void picture(const std::string& html, const std::string& name, int width, int height,
-               const std::string& options = "") {
-    const fs::path file = artefacts_ / name;
-    fs::remove(file);
-    load(html,
-         fmt::format("--window-size={},{} --screenshot='{}' {}", width, height, file.string(), options));
-    ASSERT_TRUE(fs::exists(file)) << file;
-    EXPECT_GT(fs::file_size(file), 20000u) << file;
-  }
-
-  const fs::path artefacts_ = BILEVEL_ARTEFACTS;
-  fs::path folder_;
-};
-
-const std::string dark = " --blink-settings=preferredColorScheme=0";
-
-/// `least` is how many pixels in the very colour of a series must be seen: none where one may hide another.
-void expect_sound(const Json& seen, std::size_t charts, bool sized_for_people = true, int least = 4) {
-  EXPECT_EQ(seen.at("errors"), Json::array());
-  EXPECT_EQ(seen.at("alerts"), 0);
-  EXPECT_EQ(seen.at("scripts"), 3);
-  EXPECT_EQ(seen.at("foreign"), 0);
-  EXPECT_EQ(seen.at("handlers"), 0);
-  EXPECT_EQ(seen.at("dangling"), 0);
-  EXPECT_EQ(seen.at("unnamed"), 0);
-  if (sized_for_people) {
-    EXPECT_LE(seen.at("overflow"), 0) << "the page is wider than the window";
-  }
-  for (const auto& link : seen.at("links")) EXPECT_TRUE(link.get<std::string>().starts_with('#')) << link;
-  for (const char* state : {"screen", "print", "after"}) {
-    ASSERT_EQ(seen.at(state).size(), charts) << state;
-    for (const Json& chart : seen.at(state)) {
-      EXPECT_GT(chart.at("width"), 200) << state;
-      EXPECT_GT(chart.at("height"), 150) << state;
-      EXPECT_GT(chart.at("colours"), 20) << state << chart;
-      EXPECT_GT(chart.at("opaque"), 0.02) << state << chart;
-      EXPECT_GE(chart.at("fewest"), least) << state << ": a series was not drawn: " << chart;
-    }
-  }
-}
 
 TEST_F(Browser, DrawsEveryBlock) {
   const Json seen = probe(render(gallery()));
@@ -127,7 +23,7 @@ TEST_F(Browser, DrawsEveryBlock) {
   EXPECT_EQ(seen["dark"], false);
   EXPECT_EQ(seen["background"], "rgb(252, 252, 250)");
   EXPECT_EQ(seen["contents"], true);
-  // The charts are, in their order on the page: lines, log scales, field, bars.
+  // The charts are, in their order on the page: lines, log scales, field, bars, horizontal dots and bars.
   EXPECT_EQ(seen["screen"][0]["scales"], Json({"linear", "linear"}));
   EXPECT_EQ(seen["screen"][1]["scales"], Json({"logarithmic", "logarithmic"}));
   EXPECT_EQ(seen["screen"][3]["scales"], Json({"category", "logarithmic"}));
@@ -139,11 +35,20 @@ TEST_F(Browser, DrawsEveryBlock) {
   EXPECT_NE(std::find(powers.begin(), powers.end(), "10⁻⁴"), powers.end()) << powers;
   EXPECT_EQ(seen["screen"][1]["tooltip"], Json({"measured", "β: 10⁻⁶", "‖∇̂ − ∇‖: 0.1"}));
   EXPECT_EQ(seen["screen"][3]["tooltip"], Json({"κ = 10", "method: first order", "products: 1"}));
-  EXPECT_EQ(seen["legends"].size(), 9u);
+  EXPECT_EQ(seen["legends"].size(), 11u);
   // A click on a legend takes its series away, another brings it back.
   EXPECT_GT(seen["toggles"][0], 50);
   EXPECT_EQ(seen["toggles"][1], 0);
   EXPECT_EQ(seen["toggles"][2], seen["toggles"][0]);
+  EXPECT_EQ(seen["screen"][4]["scales"], Json({"linear", "category"}));
+  EXPECT_EQ(seen["screen"][4]["tooltip"], Json({"free", "log λ: −3.5", "feature: age"}));
+  EXPECT_EQ(seen["screen"][4]["labels"][1], Json({"age", "blood pressure, the mean …", "weight"}));
+  // The images are, in the shades of their pixels, as they were given.
+  ASSERT_EQ(seen["images"].size(), 2u);
+  EXPECT_EQ(seen["images"][0]["shades"], Json::parse(R"({"0": 4, "255": 4})"));
+  EXPECT_EQ(seen["images"][1]["shades"], Json::parse(R"({"128": 1})"));
+  EXPECT_GT(seen["images"][0]["shown"], 50);
+  EXPECT_EQ(seen["images"][0]["filter"], "none");
   // The field covers what is behind the path.
   EXPECT_GT(seen["screen"][2]["opaque"], 0.6);
 }
@@ -154,6 +59,7 @@ TEST_F(Browser, DrawsInTheDark) {
   expect_sound(seen, gallery_charts);
   EXPECT_EQ(seen["dark"], true);
   EXPECT_EQ(seen["background"], "rgb(20, 24, 27)");
+  EXPECT_EQ(seen["images"][0]["filter"], "invert(1)") << "ink is light";
   EXPECT_EQ(seen["printInk"], "#1d2327") << "paper is light";
 }
 
@@ -279,6 +185,7 @@ TEST_F(Browser, DrawsAWholePaper) {
 }
 
 TEST_F(Browser, DrawsThePaperItself) {
+  if (!BILEVEL_PROGRAM_HAS_CLAIMS) GTEST_SKIP() << "the program was built without the claims";
   const fs::path file = folder_ / "paper.html";
   const std::string command = fmt::format("'{}' paper --report '{}' > '{}'", BILEVEL_PROGRAM, file.string(),
                                           (folder_ / "out").string());
@@ -308,9 +215,9 @@ TEST_F(Browser, Prints) {
 
 TEST_F(Browser, KeepsPictures) {
   const std::string every = render(gallery()), paper = render(report::paper_page(paper_result()));
-  picture(every, "gallery-light.png", 1400, 2900);
-  picture(every, "gallery-dark.png", 1400, 2900, dark);
-  picture(every, "gallery-phone.png", 390, 4200);
+  picture(every, "gallery-light.png", 1400, 4200);
+  picture(every, "gallery-dark.png", 1400, 4200, dark);
+  picture(every, "gallery-phone.png", 390, 5600);
   picture(paper, "paper-light.png", 1400, 6000);
 }
 

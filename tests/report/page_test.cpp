@@ -81,9 +81,59 @@ TEST(Page, ShowsEveryBlock) {
   EXPECT_TRUE(contains(body, "<section id=\"more\" class=\"level2\">\n<h3>More charts <span"));
   EXPECT_TRUE(
       contains(body, "<a href=\"#more\"><span class=\"mark holds\" title=\"holds\"></span>More charts</a>"));
+  EXPECT_TRUE(contains(body, "<div class=\"notice\" role=\"note\">\n<p>Take care.</p>\n<p>Twice.</p>"));
   EXPECT_EQ(count(body, "<canvas role=\"img\" aria-label="), std::size_t{gallery_charts});
   EXPECT_TRUE(contains(body, "aria-label=\"Error over β. ‖∇̂ − ∇‖ over β: measured, theory\""));
   EXPECT_TRUE(contains(body, "Not drawn: 1 point at or below zero, which a logarithmic axis cannot show."));
+}
+
+TEST(Page, CutsLongTables) {
+  const std::string html = render(page_of(long_table())), body = body_of(html);
+  EXPECT_EQ(count(body, "<tr>"), 1u + 200u);
+  EXPECT_TRUE(contains(body, "<figure class=\"table searchable\" data-rows=\"0\">"));
+  EXPECT_TRUE(contains(body, "<span class=\"count\">200 of 205 shown</span>"));
+  EXPECT_TRUE(contains(body, "<td class=\"number\">199</td><td>0.005</td><td>–</td></tr>\n</tbody>"));
+  // No section has the id that the last row's link names.
+  EXPECT_EQ(data_of(html),
+            "[[[\"200\",\"0.00497512\",\"–\"],[\"201\",\"0.0049505\",\"–\"],[\"202\",\"0.00492611\",\"–\"],"
+            "[\"203\",\"0.00490196\",\"–\"],[\"204\",{\"text\":\"the last row\"},"
+            "{\"text\":\"marked\",\"status\":\"trusted\",\"tone\":\"holds\"}]]]");
+  EXPECT_TRUE(contains(data_of(render(gallery())), "{\"text\":\"the last row\",\"link\":\"charts\"}"));
+  Json exact = long_table();
+  exact["rows"].erase(exact["rows"].begin() + 200, exact["rows"].end());
+  EXPECT_EQ(data_of(render(page_of(exact))), "[]");
+  exact.erase("search");
+  EXPECT_FALSE(contains(body_of(render(page_of(exact))), "searchable"));
+}
+
+TEST(Page, AlignsWhatIsMissingWithTheNumbers) {
+  const Json table{
+      {"type", "table"}, {"columns", {"a", "b"}}, {"rows", Json::parse(R"([["–", "–"], [1, "x"]])")}};
+  EXPECT_TRUE(contains(render(page_of(table)), "<td class=\"number\">–</td><td>–</td>"));
+}
+
+TEST(Page, KeepsImages) {
+  const std::string body = body_of(render(page_of(image_block())));
+  EXPECT_TRUE(contains(body,
+                       "<canvas width=\"4\" height=\"2\" role=\"img\" aria-label=\"below is ink\" "
+                       "data-pixels=\"AAAAAP////8=\"></canvas><span>below is ink <span class=\"badge\">"));
+  EXPECT_TRUE(contains(body, "aria-label=\"Image\" data-pixels=\"gA==\""));
+}
+
+TEST(Page, RefusesImagesThatAreNone) {
+  const auto wrong = [](const char* key, Json value) {
+    Json block = image_block();
+    block["items"][0][key] = std::move(value);
+    return complaint(page_of(block));
+  };
+  const std::string place = "sections[0].blocks[0].items[0]";
+  for (const char* pixels :
+       {"", "AAAAAP////8", "AAAAAP//////", "AAAAAP///\"8=", "AAAAAP////8==", "AAAA AP///8="})
+    EXPECT_EQ(wrong("pixels", pixels), place + ".pixels: must be 2 × 4 bytes in base64") << pixels;
+  EXPECT_EQ(wrong("width", 3), place + ".pixels: must be 2 × 3 bytes in base64");
+  for (const Json& width : {Json(0), Json(-4), Json(2.5), Json(1e9)})
+    EXPECT_EQ(wrong("width", width), place + ".width: must be a whole number from 1 to 1024") << width;
+  EXPECT_EQ(wrong("height", nullptr), place + ": \"height\" is missing");
 }
 
 TEST(Page, AlignsColumnsOfNumbersToTheRight) {
@@ -288,6 +338,18 @@ TEST(Page, NamesThePlaceOfWhatIsWrong) {
   chart_wrong("/field/values/3", {1}, ".field.values[3]: has 1 elements, \"x\" 41");
   begins(wrong("/sections/2/blocks/1/series/0/values", {1}),
          "sections[2].blocks[1].series[0].values: has 1 elements, the chart 4 categories");
+  chart_wrong("/horizontal", true, ".horizontal: needs categories");
+  const auto lying = [&](const char* below, Json value) {
+    return wrong(fmt::format("/sections/4/blocks/3{}", below).c_str(), std::move(value));
+  };
+  begins(lying("/series/0/style", "line"),
+         "sections[4].blocks[3].series[0].style: must be bars or dots in a horizontal chart, is line");
+  begins(lying("/y/scale", "log"), "sections[4].blocks[3]: categories have no log scale");
+  begins(lying("/horizontal", 1), "sections[4].blocks[3].horizontal: must be true or false, is number");
+  begins(wrong("/sections/4/blocks/1/search", "yes"),
+         "sections[4].blocks[1].search: must be true or false, is string");
+  begins(wrong("/sections/4/blocks/1/rows/203/1", true),
+         "sections[4].blocks[1].rows[203][1]: must be a string, a number or an object");
   Json nothing = gallery();
   nothing["sections"][2]["blocks"][1]["series"] = Json::array();
   begins(complaint(nothing), "sections[2].blocks[1]: there is nothing to draw");

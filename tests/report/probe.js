@@ -78,6 +78,48 @@
     return counts;
   }
 
+  // What a table that can be searched shows: at first, when something is sought, when nothing is found, when
+  // nothing is sought any more, when all rows are asked for, and sorted by its last column, both ways.
+  function search(figure) {
+    const box = figure.querySelector("input"), more = figure.querySelector(".more");
+    const head = [...figure.querySelectorAll("th")].at(-1);
+    const state = () => ({
+      count: figure.querySelector(".count").textContent,
+      rows: figure.querySelectorAll("tbody tr").length,
+      more: more.hidden ? "" : more.textContent,
+      first: [...figure.querySelectorAll("tbody tr:first-child td")].map(cell => cell.textContent),
+      sort: head.getAttribute("aria-sort"),
+    });
+    const states = [state()];
+    const seek = text => {
+      if (!box) return;
+      box.value = text;
+      box.dispatchEvent(new Event("input"));
+      states.push(state());
+    };
+    seek(window.sought ?? "");
+    seek("nowhere to be found");
+    seek("");
+    more.click();
+    states.push(state());
+    for (let i = 0; i < 2; ++i) {
+      head.querySelector("button").click();
+      states.push(state());
+    }
+    return states;
+  }
+
+  function imageOf(canvas) {
+    const counts = count(pixels(canvas));
+    return {
+      width: canvas.width,
+      shown: canvas.clientWidth,
+      filter: getComputedStyle(canvas).filter,
+      // How often each shade occurs that is there.
+      shades: Object.fromEntries([...counts].map(([value, times]) => [value >>> 24, times])),
+    };
+  }
+
   function finish() {
     const canvases = [...document.querySelectorAll(".plot canvas")];
     const attributes = [...document.querySelectorAll("*")].flatMap(element => [...element.attributes]);
@@ -94,6 +136,11 @@
     seen.legends = [...document.querySelectorAll(".legend button")].map(button => button.textContent);
     seen.plots = [...document.querySelectorAll(".plot")].map(plot => plot.innerText.trim());
     seen.cut = [...document.querySelectorAll(".scroll")].map(table => table.scrollWidth - table.clientWidth);
+    seen.images = [...document.querySelectorAll("canvas[data-pixels]")].map(imageOf);
+    seen.sizes = [...document.querySelectorAll(".plot")].map(plot => plot.clientHeight);
+    const start = performance.now();
+    seen.searches = [...document.querySelectorAll("figure.searchable")].map(search);
+    seen.searchMilliseconds = performance.now() - start;
     seen.screen = canvases.map(look);
     seen.toggles = toggles();
     window.dispatchEvent(new Event("beforeprint"));

@@ -103,6 +103,36 @@ inline Json wide_table() {
               "∂φ L_out, ∂θ L_out, ∂φ² L_in·v, v·∂θ∂φ L_in"]]})json");
 }
 
+inline Json horizontal_chart() {
+  return {{"type", "chart"},
+          {"title", "Penalties"},
+          {"horizontal", true},
+          {"categories", {"age", "blood pressure, the mean of three measurements", "weight"}},
+          {"x", {{"name", "log λ"}}},
+          {"y", {{"name", "feature"}}},
+          {"series",
+           {{{"name", "free"}, {"style", "dots"}, {"values", {-3.5, nullptr, 2}}},
+            {{"name", "at a bound"}, {"style", "bars"}, {"values", {nullptr, 10, nullptr}}}}}};
+}
+
+/// More rows than are shown at once; only few of its cells are text.
+inline Json long_table() {
+  Json rows = Json::array();
+  for (int i = 0; i < 205; ++i) rows.push_back({i, 1.0 / (i + 1), "–"});
+  rows[0][2] = "the first row";
+  rows[204] = {
+      204, {{"text", "the last row"}, {"link", "#charts"}}, {{"text", "marked"}, {"status", "trusted"}}};
+  return {{"type", "table"},   {"title", "Two hundred and five rows"},     {"search", true},
+          {"caption", "Cut."}, {"columns", {"number", "inverse", "note"}}, {"rows", rows}};
+}
+
+/// Two images: half paper and half ink, and a single pixel.
+inline Json image_block() {
+  return Json::parse(R"json({"type": "images", "title": "Images", "caption": "Two of them.", "items": [
+    {"width": 4, "height": 2, "pixels": "AAAAAP////8=", "caption": "below is ink", "status": "corrupted"},
+    {"width": 1, "height": 1, "pixels": "gA=="}]})json");
+}
+
 /// A page with every kind of block and every field.
 inline Json gallery() {
   Json text{{"type", "text"}, {"text", "The first paragraph.\n\nThe second one, with π* = −dφ_β/dβ."}};
@@ -133,10 +163,17 @@ inline Json gallery() {
              {"level", 2},
              {"status", "holds"},
              {"blocks", {field_chart(), bar_chart()}}},
-            {{"id", "open"}, {"title", "Another status"}, {"level", 2}, {"status", "untried"}}}}};
+            {{"id", "open"}, {"title", "Another status"}, {"level", 2}, {"status", "untried"}},
+            {{"id", "long"},
+             {"title", "Long tables and images"},
+             {"blocks",
+              {{{"type", "notice"}, {"text", "Take care.\n\nTwice."}},
+               long_table(),
+               image_block(),
+               horizontal_chart()}}}}}};
 }
 
-inline constexpr int gallery_charts = 4;
+inline constexpr int gallery_charts = 5;
 
 /// Text that would do harm if any of it were taken for more than text.
 inline const std::string& hostile() {
@@ -149,7 +186,7 @@ inline const std::string& hostile() {
 
 /// Every string of `page` that is not a keyword of the schema.
 inline void collect_strings(Json& value, const std::string& key, std::vector<std::string*>& strings) {
-  if (value.is_string() && key != "type" && key != "style" && key != "scale")
+  if (value.is_string() && key != "type" && key != "style" && key != "scale" && key != "pixels")
     strings.push_back(value.get_ptr<std::string*>());
   if (value.is_array())
     for (Json& element : value) collect_strings(element, key, strings);

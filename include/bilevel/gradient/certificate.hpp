@@ -43,6 +43,10 @@ struct CertificateOptions {
   /// Largest |φ| for which the whole matrix J is formed to find its smallest eigenvalue when the problem
   /// does not know μ: O(|φ|³) work, 10⁷ operations at 200. Beyond, Lanczos estimates it.
   Index dense_limit = 200;
+  /// Beyond that, up to this |φ|, and where the problem gives its whole matrix: λ_min is proven by factoring
+  /// the matrix less a multiple of the identity, a few times |φ|³/3 operations. Then the problem's own lower
+  /// bound, then Lanczos, which only estimates.
+  Index factor_limit = 1000;
   /// Secant estimates of Lipschitz constants see few directions: they are multiplied by this.
   double secant_safety = 2;
   std::uint64_t seed = 1;

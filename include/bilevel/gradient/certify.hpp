@@ -34,6 +34,8 @@ class Certifier {
   void estimate_missing_constants(double distance);
   double cross_norm_here();
   void assemble();
+  double energy_error() const;
+  void compare_outer();
 
   /// What is only estimated, and therefore keeps the certificate from being rigorous.
   void doubt(std::string what) {
@@ -52,6 +54,8 @@ class Certifier {
   Constants constants_;
   Rounding rounding_;
   double pi_norm_ = 0, outer_norm_ = 0, cross_norm_ = unknown;
+  double relative_outer_ = unknown;                   // ω of compare_outer
+  bool trust_problem_ = true, from_problem_ = false;  // Curvature::least_eigenvalue
   std::vector<std::string> doubts_;
 };
 
@@ -75,6 +79,14 @@ Certificate Certifier<V>::run() {
   const bool global = constants_.mu > 0;
   if (global ? bound_globally() : bound_locally()) assemble();
   if (global && result_.bound > phases_.good_enough) sharpen();
+  if (result_.bound > phases_.good_enough) compare_outer();
+  if (from_problem_ && result_.bound > phases_.good_enough) {
+    // The problem's own lower bound of λ_min is safe and may be useless: an estimate says more then.
+    const Certificate before = result_;
+    trust_problem_ = false;
+    if (bound_locally()) assemble();
+    if (!(result_.bound <= phases_.good_enough)) result_ = before;
+  }
   return result_;
 }
 
@@ -82,7 +94,8 @@ Certificate Certifier<V>::run() {
 /// bound that would not do, the eigenvalues at φ̂ are worth their price.
 template <Vector V>
 void Certifier<V>::sharpen() {
-  if (!curvature_ || Space<V>::size(phases_.phi) > options_.dense_limit || !problem_.capabilities().symmetric)
+  if (!curvature_ || Space<V>::size(phases_.phi) > std::max(options_.dense_limit, options_.factor_limit) ||
+      !problem_.capabilities().symmetric)
     return;
   const Certificate before = result_;
   const Spectrum spectrum = spectrum_here();
@@ -142,6 +155,7 @@ bool Certifier<V>::bound_globally() {
   prefer(constants_.outer_lipschitz, ball.outer_lipschitz);
   prefer(constants_.outer_smoothness, ball.outer_smoothness);
   prefer(constants_.outer_cross_lipschitz, ball.outer_cross_lipschitz);
+  prefer(constants_.cross_energy, ball.cross_energy);
   result_.delta_prime = result_.adjoint_residual / result_.mu;
   result_.smoothness = constants_.smoothness;
   if (!std::isnan(constants_.smoothness)) result_.smoothness_source = "the problem's constants";
@@ -179,6 +193,15 @@ bool Certifier<V>::bound_locally() {
   const double eta = result_.inner_residual / spectrum.smallest;
   constants_ = problem_.constants(phases_.theta, phases_.phi, 2 * eta);  // δ ≤ 2η whenever h ≤ ½
   estimate_missing_constants(2 * eta);
+  // Where the curvature decays at a known rate, δ solves ‖r‖ = μ̂(1 − exp(−Rδ))/R: on the sphere of that
+  // radius no slope points outwards any more, and within it H ⪰ exp(−Rδ)Ĥ. Half of 1/R keeps δ below 2η.
+  const double decayed = constants_.curvature_decay * eta;
+  if (decayed <= 0.5) {
+    result_.delta = decayed > 0 ? -std::log1p(-decayed) / constants_.curvature_decay * (1 + 1e-12) : eta;
+    result_.mu = spectrum.smallest * std::exp(-constants_.curvature_decay * result_.delta) * (1 - 1e-12);
+    result_.delta_prime = result_.adjoint_residual / spectrum.smallest;
+    return true;
+  }
   const double h = constants_.hessian_lipschitz * eta / spectrum.smallest;
   if (!(h <= 0.5))
     return refuse(
@@ -208,6 +231,31 @@ Spectrum Certifier<V>::spectrum_here() {
     return dense_spectrum(matrix, symmetric, error);
   }
   if (!symmetric) return {};
+  if (n <= options_.factor_limit) {
+    Eigen::MatrixXd matrix;
+    if (curvature_->dense(matrix)) {
+      double error = rounding_.curvature;
+      if (std::isnan(error)) {
+        doubt("rounding errors of the Hessian");
+        error = 20 * static_cast<double>(n) * unit_roundoff<V>() * matrix.norm();
+      }
+      const Spectrum proven = factored_spectrum(matrix, error);
+      if (proven.smallest > 0) {
+        result_.mu_source = result_.smoothness_source = "a Cholesky factor of the shifted Hessian";
+        return proven;
+      }
+    }
+  }
+  from_problem_ = false;
+  if (trust_problem_) {
+    const double least = curvature_->least_eigenvalue();
+    if (least > rounding_.curvature) {
+      from_problem_ = true;
+      result_.mu_source = "the problem's lower bound of the curvature";
+      result_.smoothness_source = "unknown";
+      return {least, unknown};
+    }
+  }
   Spectrum spectrum = lanczos_spectrum(*curvature_, phases_.phi, options_.seed);
   result_.mu_source = result_.smoothness_source = "Lanczos";
   // Lanczos that did not converge has not seen the small end, and neither has phase 2: nothing can be said.
@@ -316,17 +364,53 @@ double Certifier<V>::cross_norm_here() {
   return 1.5 * estimate;  // ten iterations reach the norm within a third for any gap seen in practice
 }
 
+/// ‖(π* − π̂)χ*‖ in the norm of the Hessian, where the problem knows how fast its curvature decays (R) and
+/// ‖H^(−1/2)χ‖: with e = g* − π̂H* = (g* − ĝ) + s + π̂(Ĥ − H*) and |H* − Ĥ| ⪯ (exp(Rδ) − 1)Ĥ,
+///   ‖e·H*⁻¹χ*‖ ≤ ‖H*^(−1/2)χ*‖ · ( (‖s‖ + L_out δ)/√μ + exp(Rδ/2)(exp(Rδ) − 1)·√(π̂Ĥπ̂) ).
+/// With ω, ∂φ²L_out ⪯ ω·Ĥ at φ̂, L_out δ/√μ can give way to ω‖r‖/√μ̂ times factors near one: what is soft for
+/// the inner loss is soft for the outer one too, as a rule. NaN where something is not known.
+template <Vector V>
+double Certifier<V>::energy_error() const {
+  const Constants& c = constants_;
+  const double rate = c.curvature_decay * result_.delta, root = std::sqrt(result_.mu);
+  const double pi_energy = std::sqrt(std::abs(Space<V>::dot(phases_.pi, phases_.outer_phi)) +
+                                     pi_norm_ * (result_.adjoint_residual + 1e-13 * outer_norm_));
+  double moved = c.outer_smoothness * result_.delta / root;
+  const double compared = std::exp(1.5 * rate + c.outer_decay * result_.delta) * relative_outer_ *
+                          result_.inner_residual / std::sqrt(result_.mu * std::exp(rate));
+  if (compared < moved) moved = compared;
+  return c.cross_energy *
+         (result_.adjoint_residual / root + moved + std::exp(0.5 * rate) * std::expm1(rate) * pi_energy);
+}
+
+/// ω by the Cholesky factor of Ĥ: worth its price where the bound would not do otherwise.
+template <Vector V>
+void Certifier<V>::compare_outer() {
+  const Index n = Space<V>::size(phases_.phi);
+  if (!curvature_ || n > options_.factor_limit || !problem_.capabilities().symmetric ||
+      !(result_.bound < everywhere) || std::isnan(constants_.curvature_decay + constants_.outer_decay))
+    return;
+  Eigen::MatrixXd inner, both;
+  std::unique_ptr<Curvature<V>> nudged;
+  if (!curvature_->dense(inner)) return;
+  problem_.linearise(phases_.phi, phases_.theta, 1, nudged);
+  if (!nudged->dense(both)) return;
+  relative_outer_ = largest_relative(inner, both - inner, 2 * rounding_.curvature);
+  assemble();
+}
+
 template <Vector V>
 void Certifier<V>::assemble() {
   const Constants& c = constants_;
   const double delta = result_.delta, mu = result_.mu;
   if (std::isnan(cross_norm_)) cross_norm_ = cross_norm_here();  // once, though sharpening assembles again
   const double chi = cross_norm_;
+  double error = (chi + c.cross_lipschitz * delta) / mu *
+                 (result_.adjoint_residual + (c.outer_smoothness + pi_norm_ * c.hessian_lipschitz) * delta);
+  const double by_energy = energy_error();
+  if (by_energy < error) error = by_energy;
   const double bound =
-      c.outer_cross_lipschitz * delta + pi_norm_ * c.cross_lipschitz * delta +
-      (chi + c.cross_lipschitz * delta) *
-          (result_.adjoint_residual + (c.outer_smoothness + pi_norm_ * c.hessian_lipschitz) * delta) / mu +
-      rounding_.gradient;
+      c.outer_cross_lipschitz * delta + pi_norm_ * c.cross_lipschitz * delta + error + rounding_.gradient;
   if (!std::isfinite(bound)) {
     result_.reason = "a constant that the bound needs is neither known nor could be estimated";
     return;

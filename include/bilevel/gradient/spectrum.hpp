@@ -19,6 +19,14 @@ struct Spectrum {
 /// `error` is how far the matrix may be from the one that is meant, in the 2-norm.
 Spectrum dense_spectrum(const Eigen::MatrixXd& matrix, bool symmetric, double error = 0);
 
+/// Of a symmetric matrix, by Cholesky: a `smallest` that is proven (within a quarter of λ_min as a rule) and
+/// an upper bound of λ_max. Unknown where the matrix is not positive definite beyond `error` and rounding.
+Spectrum factored_spectrum(const Eigen::MatrixXd& matrix, double error);
+
+/// An upper bound of the largest ω with Bx = ωAx, for symmetric A ≻ 0 and B ⪰ 0, each off by at most `error`
+/// in the 2-norm; NaN where A is not positive definite beyond that.
+double largest_relative(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b, double error);
+
 /// By Lanczos from a random start: estimates from inside the spectrum. Unknown where it did not converge.
 Spectrum lanczos_spectrum(Index size, const std::function<void(const double*, double*)>& apply,
                           std::uint64_t seed);

@@ -69,6 +69,7 @@ class Counted : public Base {
     bool diagonal(V& out) override { return wrapped->diagonal(out); }
     bool precondition(const V& r, V& out) override { return wrapped->precondition(r, out); }
     double cross_norm() override { return wrapped->cross_norm(); }
+    double least_eigenvalue() override { return wrapped->least_eigenvalue(); }
 
     std::unique_ptr<Curvature<V>> wrapped;
     Cost& cost;

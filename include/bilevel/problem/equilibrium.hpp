@@ -40,6 +40,11 @@ struct Constants {
   double outer_lipschitz = unknown;        ///< B: sup ‖∂φ L_out‖
   double outer_smoothness = unknown;       ///< L_out: Lipschitz constant of ∂φ L_out
   double outer_cross_lipschitz = unknown;  ///< M_out: Lipschitz constant of ∂θ L_out
+  /// R: ∂φ²L_in(φ′) ⪰ exp(−R‖φ′ − φ‖)·∂φ²L_in(φ), as for losses whose third derivative is at most a multiple
+  /// of their second; 0 where the Hessian is constant. Unlike ρ_H it does not grow as the curvature vanishes.
+  double curvature_decay = unknown;
+  double outer_decay = unknown;  ///< the same of ∂φ²L_out, as an upper bound: ∂φ²L_out(φ′) ⪯ exp(R‖φ′ − φ‖)·…
+  double cross_energy = unknown;  ///< sup ‖H^(−1/2)χ‖: small where what θ moves is what the penalties hold
 };
 
 /// Upper bounds, in the 2-norm, of the rounding errors made when the quantities of a certificate
@@ -72,6 +77,9 @@ class Curvature {
   virtual bool precondition(const V& /*r*/, V& /*out*/) { return false; }
   /// An upper bound of ‖χ‖₂ that holds without doubt (Frobenius norm, exact diagonal); NaN if there is none.
   virtual double cross_norm() { return unknown; }
+  /// A lower bound of the smallest eigenvalue of a symmetric J that holds without doubt and costs at most a
+  /// few products; NaN if there is none.
+  virtual double least_eigenvalue() { return unknown; }
 };
 
 /// Something that settles: the state φ at which residual(φ, θ) = 0, and an outer loss that

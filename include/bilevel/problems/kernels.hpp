@@ -6,18 +6,17 @@
 #include <string_view>
 #include <vector>
 
+#include <bilevel/problems/loss.hpp>
 #include <bilevel/space/space.hpp>
 
-/// The loops of a generalised linear model, Σ loss(x_i·φ, y_i) over the rows of a dense X. Each reads X
-/// once: the margins of a block of rows, then what the block adds to the sum while it is still in cache.
+/// The loops of a generalised linear model, Σ w_i·loss(x_i·φ + o_i, y_i) over the rows of a dense X. Each
+/// reads X once: the margins of a block of rows, then what the block adds to the sum while it is still in
+/// cache.
 ///
 /// Rows are cut into chunks whose number depends on the shape alone, every chunk has its own partial
 /// sum, and the sums are added in the order of the chunks: results are bit-identical whatever the
 /// number of threads. They differ in the last digits from one Target to another.
 namespace bilevel::problems::kernels {
-
-/// Squared: ½(m − y)². Logistic: log(1 + exp(−y·m)) with y = ±1.
-enum class Loss { squared, logistic };
 
 /// What the loops were compiled for. The best one that this processor runs is taken unless the
 /// environment variable BILEVEL_KERNELS names another; tests choose by `use`.
@@ -94,12 +93,16 @@ class Workspace {
   Index packed_threads_ = 0;
 };
 
-/// Σ loss(x_i·φ, y_i). Where not null: gradient (columns) = Σ loss′·x_i, curvature (rows) = loss″.
-double value_with_gradient(Loss loss, const View& view, const double* phi, const double* labels,
-                           double* gradient, double* curvature, Workspace& workspace);
-/// curvature (rows) = loss″(x_i·φ, y_i).
-void curvature(Loss loss, const View& view, const double* phi, const double* labels, double* curvature,
+/// Σ w_i·loss(m_i, y_i) with m_i = x_i·φ + o_i. Where not null: gradient (columns) = Σ w_i·loss′·x_i,
+/// curvature (rows) = w_i·loss″.
+double value_with_gradient(Loss loss, const View& view, const double* phi, const Rows& rows, double* gradient,
+                           double* curvature, Workspace& workspace);
+/// curvature (rows) = w_i·loss″(m_i, y_i).
+void curvature(Loss loss, const View& view, const double* phi, const Rows& rows, double* curvature,
                Workspace& workspace);
+/// margins (rows) = x_i·φ + o_i; null offsets are zeros.
+void margins(const View& view, const double* phi, const double* offsets, double* margins,
+             Workspace& workspace);
 /// out (columns) = Xᵀ D X v with D = diag(weights); null weights are ones.
 void product(const View& view, const double* weights, const double* v, double* out, Workspace& workspace);
 /// out (columns × columns, both triangles) = Xᵀ D X, D ≥ 0.

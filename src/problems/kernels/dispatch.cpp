@@ -1,140 +1,18 @@
 #include <bilevel/problems/kernels.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdint>
-#include <cstdlib>
-#include <cstring>
 
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
-#include <bilevel/outcome/violations.hpp>
-
-#include "table.hpp"
+#include "pieces.hpp"
 
 namespace bilevel::problems::kernels {
 namespace {
 
-constexpr std::array targets{Target::baseline, Target::avx2, Target::avx512};
-
-const Table& table_of([[maybe_unused]] Target target) {
-#ifdef BILEVEL_X86_KERNELS
-  if (target == Target::avx2) return avx2_table;
-  if (target == Target::avx512) return avx512_table;
-#endif
-  return baseline_table;
-}
-
-Target best() {
-  if (const char* wish = std::getenv("BILEVEL_KERNELS"); wish && *wish) {
-    for (Target target : targets)
-      if (name(target) == wish) {
-        if (!available(target))
-          throw InvalidInput(
-              fmt::format("BILEVEL_KERNELS = {}: this processor or this build does not have it", wish));
-        return target;
-      }
-    throw InvalidInput(fmt::format("BILEVEL_KERNELS = {} must be baseline, avx2 or avx512", wish));
-  }
-  if (available(Target::avx512)) return Target::avx512;
-  return available(Target::avx2) ? Target::avx2 : Target::baseline;
-}
-
-struct Choice {
-  Target target = best();
-  const Table* table = &table_of(target);
-};
-
-Choice& choice() {
-  static Choice current;
-  return current;
-}
-
-const Table& table() {
-  return *choice().table;
-}
-
-/// work(i) for i in [0, count), each exactly once, on all threads where `elements` make it worth while.
-template <class Work>
-void for_each_piece(Index count, [[maybe_unused]] Index elements, Work work) {
-  table();  // a bad BILEVEL_KERNELS is refused here: nothing may be thrown among threads
-  // Waking the threads costs some microseconds, and milliseconds where other work has the cores: only passes
-  // that take some tenths of a millisecond on one thread are divided.
-  [[maybe_unused]] constexpr Index worth_while = 1 << 17;
-#ifdef _OPENMP
-  if (count > 1 && elements >= worth_while && omp_get_max_threads() > 1) {
-    // Which thread takes a piece has no effect on the result, so a busy core may take fewer.
-#pragma omp parallel for schedule(dynamic)
-    for (Index i = 0; i < count; ++i) work(i);
-    return;
-  }
-#endif
-  for (Index i = 0; i < count; ++i) work(i);
-}
-
-int thread_number() {
-#ifdef _OPENMP
-  return omp_get_thread_num();
-#else
-  return 0;
-#endif
-}
-
 Index packed_size(Index stride) {
   return stride * (rows_in_packed_block + 1);
 }
-Index divide_up(Index a, Index b) {
-  return (a + b - 1) / b;
-}
 
 }  // namespace
-
-std::string_view name(Target target) {
-  constexpr std::array<std::string_view, 3> names{"baseline", "avx2", "avx512"};
-  return names[static_cast<std::size_t>(target)];
-}
-
-bool available(Target target) {
-  if (target == Target::baseline) return true;
-#ifdef BILEVEL_X86_KERNELS
-  __builtin_cpu_init();
-  if (target == Target::avx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
-#else
-  return false;
-#endif
-}
-
-Target chosen() {
-  return choice().target;
-}
-
-void use(Target target) {
-  if (!available(target)) throw InvalidInput(fmt::format("kernels: {} is not available here", name(target)));
-  choice() = {target, &table_of(target)};
-}
-
-int threads() {
-#ifdef _OPENMP
-  return omp_get_max_threads();
-#else
-  return 1;
-#endif
-}
-
-void set_threads([[maybe_unused]] int count) {
-  if (count < 1) throw InvalidInput(fmt::format("kernels: {} threads; there must be at least one", count));
-#ifdef _OPENMP
-  omp_set_num_threads(count);
-#endif
-}
 
 Chunking::Chunking(Index rows, Index stride) : stride_(stride) {
   // A block is read again before the loads of the next one are due: a few KiB, see distance() in loops.inc.
@@ -163,21 +41,6 @@ double Chunking::sum_depth() const {
 double Chunking::gram_depth() const {
   return static_cast<double>(6 + rows_in_packed_block + divide_up(rows_in_gram_chunk, rows_in_packed_block) +
                              gram_chunks);
-}
-
-Buffer allocate(Index count) {
-  const auto bytes = static_cast<std::size_t>(std::max<Index>(count, 1)) * sizeof(double);
-  Buffer buffer(static_cast<double*>(::operator new[](bytes, std::align_val_t{64})));
-#ifdef __linux__
-  // Pages of 2 MiB where there are any to have: a stream through X then misses the address cache less.
-  // Advice only; that it is not taken is no error.
-  constexpr std::uintptr_t large_page = 1 << 21;
-  const auto start = (reinterpret_cast<std::uintptr_t>(buffer.get()) + large_page - 1) & ~(large_page - 1);
-  const auto end = (reinterpret_cast<std::uintptr_t>(buffer.get()) + bytes) & ~(large_page - 1);
-  if (start < end) madvise(reinterpret_cast<void*>(start), end - start, MADV_HUGEPAGE);
-#endif
-  std::memset(buffer.get(), 0, bytes);
-  return buffer;
 }
 
 Workspace::Workspace(const View& view)
@@ -219,13 +82,13 @@ struct Loops {
     }
   }
 
-  static double value_with_gradient(Loss loss, const View& view, const double* phi, const double* labels,
+  static double value_with_gradient(Loss loss, const View& view, const double* phi, const Rows& data,
                                     double* gradient, double* curvature, Workspace& w) {
     const auto kernel = table().value_with_gradient[static_cast<std::size_t>(loss)];
     const double* argument = pad(view, phi, w);
     over_chunks(view, w, [&](const double* x, Index rows, Index first, Index chunk) {
       w.values_[static_cast<std::size_t>(chunk)] = kernel(
-          x, rows, view.stride, w.chunking_.rows_in_block, argument, labels + first,
+          x, rows, view.stride, w.chunking_.rows_in_block, argument, data, first,
           gradient ? w.sums_.get() + chunk * view.stride : nullptr, curvature ? curvature + first : nullptr);
     });
     if (gradient) add_up(view, w, gradient);
@@ -235,12 +98,19 @@ struct Loops {
     return value;
   }
 
-  static void curvature(Loss loss, const View& view, const double* phi, const double* labels, double* out,
+  static void curvature(Loss loss, const View& view, const double* phi, const Rows& data, double* out,
                         Workspace& w) {
     const auto kernel = table().curvature[static_cast<std::size_t>(loss)];
     const double* argument = pad(view, phi, w);
     over_chunks(view, w, [&](const double* x, Index rows, Index first, Index) {
-      kernel(x, rows, view.stride, argument, labels + first, out + first);
+      kernel(x, rows, view.stride, argument, data, first, out + first);
+    });
+  }
+
+  static void margins(const View& view, const double* phi, const double* offsets, double* out, Workspace& w) {
+    const double* argument = pad(view, phi, w);
+    over_chunks(view, w, [&](const double* x, Index rows, Index first, Index) {
+      table().margins(x, rows, view.stride, argument, offsets ? offsets + first : nullptr, out + first);
     });
   }
 
@@ -292,13 +162,16 @@ struct Loops {
   }
 };
 
-double value_with_gradient(Loss loss, const View& view, const double* phi, const double* labels,
-                           double* gradient, double* curvature, Workspace& workspace) {
-  return Loops::value_with_gradient(loss, view, phi, labels, gradient, curvature, workspace);
+double value_with_gradient(Loss loss, const View& view, const double* phi, const Rows& rows, double* gradient,
+                           double* curvature, Workspace& workspace) {
+  return Loops::value_with_gradient(loss, view, phi, rows, gradient, curvature, workspace);
 }
-void curvature(Loss loss, const View& view, const double* phi, const double* labels, double* out,
+void curvature(Loss loss, const View& view, const double* phi, const Rows& rows, double* out,
                Workspace& workspace) {
-  Loops::curvature(loss, view, phi, labels, out, workspace);
+  Loops::curvature(loss, view, phi, rows, out, workspace);
+}
+void margins(const View& view, const double* phi, const double* offsets, double* out, Workspace& workspace) {
+  Loops::margins(view, phi, offsets, out, workspace);
 }
 void product(const View& view, const double* weights, const double* v, double* out, Workspace& workspace) {
   Loops::product(view, weights, v, out, workspace);
@@ -309,11 +182,4 @@ void gram(const View& view, const double* weights, double* out, Workspace& works
 void gram_diagonal(const View& view, const double* weights, double* out, Workspace& workspace) {
   Loops::gram_diagonal(view, weights, out, workspace);
 }
-void exponential(const double* x, double* out, Index count) {
-  table().exponential(x, out, count);
-}
-void softplus_of_minus_abs(const double* x, double* out, Index count) {
-  table().softplus_of_minus_abs(x, out, count);
-}
-
 }  // namespace bilevel::problems::kernels

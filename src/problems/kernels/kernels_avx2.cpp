@@ -1,3 +1,3 @@
 #define BILEVEL_LANES 4
 #define BILEVEL_TABLE avx2_table
-#include "loops.inc"
+#include "target.inc"

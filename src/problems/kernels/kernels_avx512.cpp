@@ -1,3 +1,3 @@
 #define BILEVEL_LANES 8
 #define BILEVEL_TABLE avx512_table
-#include "loops.inc"
+#include "target.inc"

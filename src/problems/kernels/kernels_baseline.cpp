@@ -1,3 +1,3 @@
 #define BILEVEL_LANES 2
 #define BILEVEL_TABLE baseline_table
-#include "loops.inc"
+#include "target.inc"

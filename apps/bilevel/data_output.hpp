@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "json_output.hpp"
+#include "tuning/prepared.hpp"
+#include "tuning/quality.hpp"
+
+namespace app {
+
+using bilevel::Index;
+
+// What the commands on a person's data say about it: docs/json.md.
+Json describe(const tuning::Quality& quality);
+Json describe_data(const tuning::Task& task, const tuning::Prepared& prepared);
+Json describe_model(const tuning::Task& task, const tuning::Prepared& prepared);
+
+/// The command as it was typed, quoted for a shell.
+void remember_command_line(int argc, char** argv);
+std::string command_line();
+
+}  // namespace app

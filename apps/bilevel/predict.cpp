@@ -1,0 +1,100 @@
+#include <cmath>
+#include <memory>
+
+#include <bilevel/data/moments.hpp>
+#include <bilevel/data/read.hpp>
+
+#include "commands.hpp"
+#include "data_arguments.hpp"
+#include "json_output.hpp"
+#include "terminal.hpp"
+#include "tuning/model_file.hpp"
+
+namespace app {
+namespace {
+
+using bilevel::Index;
+using bilevel::InvalidInput;
+
+struct PredictArguments {
+  std::string model, data, output;
+  DataArguments reading;
+};
+
+/// A cell of a CSV file.
+std::string cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+int run(const PredictArguments& a) {
+  require_writable(a.output);
+  for (const std::string& input : {a.model, a.data})
+    if (same_file(a.output, input))
+      throw InvalidInput(fmt::format("predict: {} is an input; name another file for the output", a.output));
+  const tuning::SavedModel model = tuning::read_model(a.model);
+  bilevel::data::ReadOptions options = a.reading.read_options();
+  options.target_optional = true;
+  if (model.imputed.size() > 0) options.missing = bilevel::data::Missing::mean;
+  bilevel::data::Dataset data = bilevel::data::read(a.data, options, &model.schema);
+  if (model.imputed.size() > 0) bilevel::data::impute(data, model.imputed);
+  const Eigen::MatrixXd m = tuning::margins(model, data);
+
+  std::string text;
+  const bool classifier = tuning::classifies(model.model);
+  const bool probable = classifier && model.model != tuning::Model::squared_hinge;
+  text += "prediction";
+  if (probable)
+    for (const std::string& each : model.classes) text += "," + cell("probability of " + each);
+  else if (classifier)
+    text += ",margin";
+  text += "\n";
+  const Eigen::MatrixXd p = probable ? tuning::probabilities(model, m) : Eigen::MatrixXd();
+  for (Index i = 0; i < m.rows(); ++i) {
+    if (!classifier) {
+      text += fmt::format("{}\n", model.model == tuning::Model::poisson ? std::exp(m(i, 0)) : m(i, 0));
+      continue;
+    }
+    Index best = m(i, 0) > 0 ? 1 : 0;
+    if (model.outputs > 1) m.row(i).maxCoeff(&best);
+    text += cell(model.classes[static_cast<std::size_t>(best)]);
+    if (probable)
+      for (Index c = 0; c < p.cols(); ++c) text += fmt::format(",{}", p(i, c));
+    else
+      text += fmt::format(",{}", m(i, 0));
+    text += "\n";
+  }
+  for (const std::string& note : data.notes) fmt::print(stderr, "bilevel: note: {}\n", note);
+  if (a.output.empty()) {
+    fmt::print("{}", text);
+  } else {
+    write_text(a.output, text);
+    fmt::print("{} predictions written to {}\n", m.rows(), a.output);
+  }
+  return ok;
+}
+
+}  // namespace
+
+std::function<int()> add_predict(CLI::App& program) {
+  auto a = std::make_shared<PredictArguments>();
+  CLI::App& command = *program.add_subcommand("predict", "Apply a model that bilevel tune has saved");
+  command.add_option("model", a->model, "The model, from bilevel tune --save")
+      ->required()
+      ->type_name("MODEL");
+  command
+      .add_option("data", a->data,
+                  "Rows to predict, in the form of the training file; a target is not needed")
+      ->required()
+      ->type_name("DATA");
+  command.add_option("--output", a->output, "Write the predictions there (default: standard output)")
+      ->type_name("FILE");
+  a->reading.add_to(command, false);
+  command.footer(
+      "Examples:\n  bilevel predict model.json new.csv\n  bilevel predict model.json new.svm --output p.csv");
+  return [a] { return run(*a); };
+}
+
+}  // namespace app

@@ -1,0 +1,372 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "commands.hpp"
+#include "data_arguments.hpp"
+#include "data_output.hpp"
+#include "interrupt.hpp"
+#include "problem_arguments.hpp"
+#include "report/page.hpp"
+#include "report/tune_page.hpp"
+#include "terminal.hpp"
+#include "tuning/model_file.hpp"
+#include "tuning/tune.hpp"
+
+namespace app {
+namespace {
+
+using bilevel::InvalidInput;
+using bilevel::Verdict;
+using tuning::Fitted;
+using tuning::Quality;
+using tuning::TuneResult;
+
+struct TuneArguments {
+  tuning::Task task;
+  DataArguments data;
+  std::string model = "automatic", penalty = "per-feature", bounds = "-10:10", separator;
+  std::string json, report, save, checkpoint;
+  bool resume = false, no_standardize = false, no_intercept = false, no_stratify = false, cv_given = false;
+  std::string command_line;
+};
+
+/// Everything that makes this run what it is: a checkpoint of another one is refused.
+std::string identity_of(const tuning::Task& t, const tuning::Prepared& p) {
+  const auto bytes = [](const Eigen::VectorXd& x) {
+    return bilevel::checksum(
+        {reinterpret_cast<const char*>(x.data()), sizeof(double) * static_cast<std::size_t>(x.size())});
+  };
+  std::uint64_t print = bytes(*p.samples.labels);
+  for (const tuning::Part& part : p.folds)
+    print ^= bytes(part.standardisation.shift) + 31 * bytes(part.standardisation.inverse_scale);
+  print ^= 7 * bytes(p.stored_shift) + 17 * bytes(p.stored_scale);
+  if (p.samples.weights) print ^= 37 * bytes(*p.samples.weights);
+  if (p.samples.offsets) print ^= 41 * bytes(*p.samples.offsets);
+  // Column sums, weighted by the row, stand for the features: their order matters too.
+  Eigen::VectorXd sums = Eigen::VectorXd::Zero(p.samples.matrix->features());
+  for (Index i = 0; i < p.samples.matrix->rows(); ++i)
+    p.samples.matrix->for_each(
+        i, [&](Index j, double x) { sums[j] += x * (1 + 1e-3 * static_cast<double>(i % 1009)); });
+  print ^= 43 * bytes(sums);
+  for (const Index group : p.penalties.of)
+    print = (print ^ static_cast<std::uint64_t>(group)) * 1099511628211ULL;
+  return fmt::format(
+      "tune {} {:016x} model={} penalty={} {} intercept={} bounds={}:{} grid={} huber={} seed={}", p.source,
+      print, name(p.model), name(t.penalty), p.splitting, t.intercept, t.lower, t.upper, t.grid,
+      p.huber_threshold, t.seed);
+}
+
+Json penalties(const tuning::Task& task, const tuning::Prepared& p, const Fitted& fitted) {
+  Json list = Json::array();
+  for (Index k = 0; k < fitted.theta.size(); ++k) {
+    const auto bound = at_bound(task, fitted.theta[k]);
+    list.push_back({{"name", p.hyperparameters[static_cast<std::size_t>(k)]},
+                    {"log_lambda", fitted.theta[k]},
+                    {"at_bound", bound ? Json(*bound) : Json(nullptr)}});
+  }
+  return list;
+}
+
+Json coefficients(const tuning::Prepared& p, const TuneResult& r) {
+  Json list = Json::array();
+  const Index c = p.outputs;
+  for (Index k = 0; k < r.tuned.coefficients.size(); ++k) {
+    const auto j = static_cast<std::size_t>(k / c);
+    Json row{{"name", j < p.names.size() ? p.names[j] : "(intercept)"}};
+    if (c > 1) row["class"] = p.classes[static_cast<std::size_t>(k % c)];
+    row["grid"] = number(r.grid.coefficients[k]);
+    row["tuned"] = number(r.tuned.coefficients[k]);
+    list.push_back(std::move(row));
+  }
+  return list;
+}
+
+Json whole_result(const TuneArguments& a, const tuning::Prepared& p, const TuneResult& r) {
+  const bilevel::Summary& s = r.summary;
+  Json j;
+  j["command"] = "tune";
+  j["version"] = bilevel::version;
+  j["status"] = r.interrupted ? "interrupted" : std::string(name(s.status));
+  j["message"] = s.message;
+  j["command_line"] = a.command_line;
+  j["data"] = describe_data(a.task, p);
+  j["model"] = describe_model(a.task, p);
+  j["train_loss"] = number(r.tuned.train_loss);
+  j["validation_loss"] = number(r.tuned.validation_loss);
+  j["validation"] = describe(r.tuned.validation);
+  j["test"] = r.tuned.test ? describe(*r.tuned.test) : Json(nullptr);
+  j["penalties"] = penalties(a.task, p, r.tuned);
+  j["coefficients"] = coefficients(p, r);
+  const auto baseline = [&](const Fitted& f) {
+    Json b{{"train_loss", number(f.train_loss)},   {"validation_loss", number(f.validation_loss)},
+           {"validation", describe(f.validation)}, {"test", f.test ? describe(*f.test) : Json(nullptr)},
+           {"lambda", std::exp(f.theta[0])},       {"log_lambda", f.theta[0]}};
+    return b;
+  };
+  Json grid = baseline(r.grid);
+  grid["fits"] = r.grid_fits;
+  grid["seconds"] = r.grid_seconds;
+  grid["points"] = Json::array();
+  double before = 0;
+  for (const tuning::GridPoint& point : r.points) {
+    grid["points"].push_back({{"log_lambda", point.log_lambda},
+                              {"validation_loss", number(point.validation_loss)},
+                              {"seconds", point.seconds - before}});
+    before = point.seconds;
+  }
+  j["baseline"] = {{"grid", std::move(grid)}, {"default", baseline(r.standard)}};
+  j["warnings"] = r.warnings;
+  j["certificate"] = describe(s.certificate);
+  j["gradient_norm"] = number(s.gradient_norm);
+  j["iterations"] = s.iterations;
+  j["evaluations"] = s.evaluations;
+  j["solvers"] = r.solvers;
+  j["cost"] = describe(s.cost);
+  j["seconds"] = r.seconds;
+  j["resumed"] = s.resumed;
+  // The descent's losses are in the units that it works in.
+  std::vector<bilevel::HistoryEntry> history = s.history;
+  for (auto& h : history) h.outer_value *= r.loss_scale;
+  j["history"] = describe(history);
+  return j;
+}
+
+bool trustworthy(const TuneResult& r) {
+  return succeeded(r.summary.status) && r.summary.certificate.verdict == Verdict::trusted;
+}
+
+std::string measures(const Quality& q) {
+  std::string text;
+  const auto add = [&](std::string_view what, const std::optional<double>& value) {
+    if (value) text += fmt::format("{}{} {:.4f}", text.empty() ? "" : ", ", what, *value);
+  };
+  add("accuracy", q.accuracy);
+  add("AUC", q.auc);
+  if (q.rmse) text += fmt::format("{}RMSE {:.6g}", text.empty() ? "" : ", ", *q.rmse);
+  add("R²", q.r2);
+  return text;
+}
+
+void print(const TuneArguments& a, const tuning::Prepared& p, const TuneResult& r) {
+  const auto& task = a.task;
+  fmt::print("{}: {} rows, {} features{}, {}\n", p.source, p.training_rows + p.validation_rows + p.test_rows,
+             p.names.size(), p.storage == "sparse" ? " (sparse)" : "", p.splitting);
+  fmt::print("{} with {} penalt{} ({}), {}\n\n", name(p.model), r.tuned.theta.size(),
+             r.tuned.theta.size() == 1 ? "y" : "ies", name(task.penalty), r.solvers);
+  fmt::print("{:<34}{:>16}{:>16}   {}\n", "", "validation loss", "test loss",
+             r.tuned.test ? "on the test rows" : "on the validation rows");
+  const auto row = [&](const std::string& what, const Fitted& f) {
+    const std::string cell = what + std::string(34 - std::min<std::size_t>(34, columns(what)), ' ');
+    fmt::print("{}{:>16.7g}{:>16}   {}\n", cell, f.validation_loss,
+               f.test ? fmt::format("{:.7g}", f.test->loss) : std::string("–"),
+               measures(f.test ? *f.test : f.validation));
+  };
+  row("default, λ = 1/n", r.standard);
+  row(fmt::format("best of {} single λ, {:.3g}", r.points.size(), std::exp(r.grid.theta[0])), r.grid);
+  row("tuned", r.tuned);
+  fmt::print("\n{}: {}\n", coloured(trustworthy(r) ? Colour::green : Colour::red, name(r.summary.status)),
+             r.summary.message);
+  fmt::print("certificate       {} {}, bound {:.3g}: {}\n", name(r.summary.certificate.kind),
+             name(r.summary.certificate.verdict), r.summary.certificate.bound, r.summary.certificate.reason);
+  const auto lower = (r.tuned.theta.array() <= task.lower).count(),
+             upper = (r.tuned.theta.array() >= task.upper).count();
+  fmt::print("penalties         {} at the upper bound (of no use), {} at the lower (free), {} between\n",
+             upper, lower, r.tuned.theta.size() - lower - upper);
+  std::vector<Index> order(static_cast<std::size_t>(r.tuned.theta.size()));
+  for (std::size_t k = 0; k < order.size(); ++k) order[k] = static_cast<Index>(k);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](Index x, Index y) { return r.tuned.theta[x] < r.tuned.theta[y]; });
+  std::string least;
+  for (std::size_t k = 0; k < std::min<std::size_t>(order.size(), 8); ++k)
+    least += fmt::format("{}{} {:.2f}", k ? ", " : "", p.hyperparameters[static_cast<std::size_t>(order[k])],
+                         r.tuned.theta[order[k]]);
+  print_wrapped("least log λ       ", least + (order.size() > 8 ? ", …" : ""), 18);
+  fmt::print("time              {:.2f} s for {} fits of one λ, then {} steps, {:.2f} s in all\n",
+             r.grid_seconds, r.grid_fits, r.summary.iterations, r.seconds);
+  if (!p.constant.empty())
+    print_wrapped("constant          ",
+                  fmt::format("{} feature(s) never change and are left out: {}{}", p.constant.size(),
+                              fmt::join(p.constant.begin(),
+                                        p.constant.begin() +
+                                            static_cast<long>(std::min<std::size_t>(p.constant.size(), 6)),
+                                        ", "),
+                              p.constant.size() > 6 ? ", …" : ""),
+                  18);
+  for (const std::string& note : p.notes) print_wrapped("note              ", note, 18);
+  for (const std::string& warning : r.warnings)
+    print_wrapped(coloured(Colour::yellow, "warning") + "           ", warning, 18);
+}
+
+void forget(const std::string& checkpoint, std::size_t starts) {
+  std::error_code ignored;
+  std::filesystem::remove(checkpoint, ignored);
+  std::filesystem::remove(checkpoint + ".grid", ignored);
+  for (std::size_t k = 1; k <= starts; ++k)
+    std::filesystem::remove(fmt::format("{}.{}", checkpoint, k), ignored);
+}
+
+int run(TuneArguments a) {
+  tuning::Task& task = a.task;
+  if (task.data.empty() != task.example)
+    throw InvalidInput(task.example
+                           ? "tune: --example brings its own data; leave the file out"
+                           : "tune: name a data file, or try --example; bilevel tune --help says more");
+  if (a.cv_given && !task.validation.empty())
+    throw InvalidInput("tune: --cv and --validation: give one of the two");
+  task.model = tuning::model_named(a.model);
+  task.penalty = tuning::penalty_named(a.penalty);
+  std::tie(task.lower, task.upper) = bounds_argument(a.bounds);
+  task.standardize = !a.no_standardize;
+  task.intercept = !a.no_intercept;
+  task.stratify = !a.no_stratify;
+  if (a.separator.size() > 1)
+    throw InvalidInput(fmt::format("--group-separator {}: write one character", a.separator));
+  task.group_separator = a.separator.empty() ? '\0' : a.separator[0];
+  task.reading = a.data.read_options();
+  task.validate();
+  const std::string* outputs[] = {&a.json, &a.report, &a.save, &a.checkpoint};
+  for (const std::string* path : outputs) require_writable(*path);
+  for (std::size_t i = 0; i < 4; ++i) {
+    for (std::size_t k = 0; k < i; ++k)
+      if (same_file(*outputs[i], *outputs[k]))
+        throw InvalidInput(fmt::format("tune: {} is named for two outputs", *outputs[i]));
+    for (const std::string& input : {task.data, task.validation, task.test, task.reading.labels})
+      if (same_file(*outputs[i], input))
+        throw InvalidInput(
+            fmt::format("tune: {} is an input; name another file for the output", *outputs[i]));
+  }
+
+  Progress progress;
+  progress.show("reading the data");
+  const tuning::Prepared prepared = tuning::prepare(task);
+  const std::string identity = identity_of(task, prepared);
+  const std::string checkpoint =
+      a.checkpoint.empty() ? fmt::format("bilevel-tune-{:08x}.ckpt", bilevel::checksum(identity) & 0xffffffff)
+                           : a.checkpoint;
+  require_writable(checkpoint);
+  catch_interrupts();
+  tuning::TuneControl control;
+  control.checkpoint = checkpoint;
+  control.resume = a.resume;
+  control.identity = identity;
+  control.progress = [&](const std::string& text) { progress.show(text); };
+  control.interrupted = [] { return interrupted(); };
+  const TuneResult result = tuning::tune(task, prepared, control);
+  progress.show("");
+
+  if (result.interrupted) {
+    const std::size_t done = result.points.size();
+    fmt::print(stderr,
+               "bilevel: stopped {}; {} keeps the run: the same command with --resume{} goes on from there\n",
+               done < static_cast<std::size_t>(task.grid)
+                   ? fmt::format("after {} of {} single λ", done, task.grid)
+                   : fmt::format("after {} steps", result.summary.iterations),
+               checkpoint, a.resume ? "" : " added");
+    if (done < static_cast<std::size_t>(task.grid)) return no;
+  }
+  print(a, prepared, result);
+  const Json j = whole_result(a, prepared, result);
+  write_json(a.json, j);
+  if (!a.report.empty()) write_text(a.report, report::render(report::tune_page(j)));
+  if (!a.save.empty())
+    write_text(a.save,
+               tuning::model_text(tuning::make_saved(prepared, result.tuned), std::string(bilevel::version)));
+  for (const std::string* path : {&a.report, &a.save, &a.json})
+    if (!path->empty()) fmt::print("written           {}\n", *path);
+  if (!result.interrupted) forget(checkpoint, task.starts.size());
+  return trustworthy(result) ? ok : no;
+}
+
+}  // namespace
+
+std::function<int()> add_tune(CLI::App& program) {
+  auto a = std::make_shared<TuneArguments>();
+  CLI::App& command = *program.add_subcommand(
+      "tune", "Tune the penalties of a model on your data, with proof that they are good");
+  tuning::Task& t = a->task;
+  command.add_option("data", t.data, "The data: CSV, TSV, LIBSVM, IDX or NPY, also gzip or bzip2")
+      ->type_name("DATA");
+  command.add_flag("--example", t.example, "Use built-in data: 4 strong features among 60");
+  command
+      .add_option(
+          "--model", a->model,
+          "ridge, logistic, softmax, poisson, huber, squared-hinge, lasso or elastic-net (automatic: by the "
+          "target)")
+      ->capture_default_str();
+  command.add_option("--penalty", a->penalty, "One λ for all, or per-feature, per-group, per-class")
+      ->capture_default_str();
+  command.add_option("--groups", t.groups, "File with a feature's name and its group on each line")
+      ->type_name("FILE");
+  command
+      .add_option("--group-separator", a->separator, "Groups are the parts of names before this character")
+      ->type_name("C");
+  auto* cv = command.add_option("--cv", t.folds, "Judge by K-fold cross-validation")
+                 ->type_name("K")
+                 ->capture_default_str();
+  command.add_option("--validation", t.validation, "Judge by a file, or by this share of the rows, instead")
+      ->type_name("FILE|SHARE");
+  command.add_option("--validation-labels", t.validation_labels, "Targets of that file, see --labels")
+      ->type_name("FILE");
+  command.add_option("--test", t.test, "Rows kept for an honest last look: a file, a share, or 0 for none")
+      ->type_name("FILE|SHARE")
+      ->capture_default_str();
+  command.add_option("--test-labels", t.test_labels, "Targets of that file, see --labels")->type_name("FILE");
+  command.add_option("--bounds", a->bounds, "Keep every log λ within LO:HI")
+      ->type_name("LO:HI")
+      ->capture_default_str();
+  command.add_flag("--no-standardize", a->no_standardize, "Use the features as they are");
+  command.add_flag("--no-intercept", a->no_intercept, "Leave the intercept out");
+  command.add_flag("--no-stratify", a->no_stratify, "Split without regard to the classes");
+  command.add_flag("--refit", t.refit, "With --validation: train the final model on those rows too");
+  command
+      .add_option(
+          "--huber-threshold", t.huber_threshold,
+          "Where Huber's loss turns linear, in units of the target (default: 1.345 standard deviations)")
+      ->type_name("X")
+      ->check(positive);
+  command.add_option("--grid", t.grid, "How many single λ to try first")
+      ->type_name("N")
+      ->capture_default_str();
+  command.add_option("--start", t.starts, "Further starts of log λ, beside the best single one")
+      ->type_name("X")
+      ->delimiter(',');
+  command.add_option("--tolerance", t.tolerance, "Stop at this norm of the projected outer gradient")
+      ->capture_default_str();
+  command.add_option("--iterations", t.iterations, "Most steps")->capture_default_str();
+  command.add_option("--seconds", t.seconds, "Most seconds of tuning (default: no limit)")
+      ->type_name("X")
+      ->check(positive);
+  command.add_option("--seed", t.seed, "Of splits")->check(whole_number())->capture_default_str();
+  command.add_option("--report", a->report, "Write a report to read, one HTML file")->type_name("FILE");
+  command.add_option("--json", a->json, "Write the whole result")->type_name("FILE");
+  command.add_option("--save", a->save, "Write the model, for bilevel predict")->type_name("FILE");
+  command
+      .add_option("--checkpoint", a->checkpoint,
+                  "Where an interrupted run is kept (default: bilevel-tune-….ckpt here, removed at the end)")
+      ->type_name("FILE");
+  command.add_flag("--resume", a->resume, "Go on with an interrupted run of the same command");
+  a->data.add_to(command, true);
+  command.footer(
+      "What is minimised, natural logarithms, squared errors halved:\n"
+      "  inner  φ*(θ) = argmin of mean training loss + ½ Σ_j exp(θ_j) φ_j²; the intercept is free\n"
+      "         (softmax: ½ Σ_j exp(θ_j) Σ_c φ_jc²; lasso: Σ_j exp(θ_j)|φ_j|; elastic net: both)\n"
+      "  outer  mean validation loss at φ*(θ), without penalty, or its mean over K folds\n"
+      "θ_j = log λ_j stays within --bounds; useless features run to the upper end, so that optimal means a\n"
+      "projected gradient of zero. Features are standardised on the training rows (--no-standardize: "
+      "not).\n\n"
+      "Examples:\n"
+      "  bilevel tune --example --report report.html\n"
+      "  bilevel tune houses.csv --target price --report report.html --save model.json\n"
+      "  bilevel tune train.svm --test test.svm --validation 0.25 --model logistic\n"
+      "  bilevel tune survey.csv --target answer --penalty per-group --missing mean --cv 10");
+  return [a, cv] {
+    a->cv_given = cv->count() > 0;
+    a->command_line = command_line();
+    return run(*a);
+  };
+}
+
+}  // namespace app

@@ -1,0 +1,6 @@
+#include "property.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  bilevel::fuzz::fuzz(bytes, size, bilevel::data::Format::npy);
+  return 0;
+}

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <limits>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include <Eigen/Core>
+
+#include <bilevel/problems/model_matrix.hpp>
+
+namespace bilevel::problems {
+
+/// The rows of one part of the data and what is known about them. Vectors have an element for each row of
+/// the whole matrix; empty weights are ones, empty offsets zeros. Softmax reads `classes`, the others
+/// `labels`.
+struct Samples {
+  std::shared_ptr<const ModelMatrix> matrix;
+  std::shared_ptr<const Eigen::VectorXd> labels, weights, offsets;
+  std::shared_ptr<const std::vector<int>> classes;
+};
+
+/// What holds for a loss as a function of its margins m, whatever the label.
+struct LossShape {
+  double largest_curvature;    ///< sup ‖loss″‖; infinite for Poisson
+  double curvature_lipschitz;  ///< sup ‖loss‴‖; infinite for Poisson, 0 between kinks
+  double largest_slope;        ///< sup ‖loss′‖
+  bool kinked;                 ///< loss″ jumps: huber, squared hinge
+  double decay;                ///< ‖loss‴‖ ≤ decay·loss″ along any direction
+  double typical_curvature;    ///< of the size that loss″ has near the optimum; units are chosen by it
+};
+
+/// loss″ at one point, prepared once and multiplied many times.
+struct Bend {
+  Eigen::VectorXd weights;  ///< w_i·loss″_i, or the probabilities of softmax, row by row
+};
+
+/// The weighted mean of a loss over some rows, as a function of the coefficients u of the stored features:
+/// (features + 1)·outputs numbers, the outputs of a feature next to each other, the intercepts last.
+class DataLoss {
+ public:
+  virtual ~DataLoss() = default;
+
+  virtual Index outputs() const { return 1; }
+  virtual LossShape shape() const = 0;
+  virtual double value(const Eigen::VectorXd& u, Eigen::VectorXd* gradient) = 0;
+  /// loss″ at u. Where `value` was last asked for a gradient at the same u this costs nothing.
+  virtual void bend_at(const Eigen::VectorXd& u, Bend& bend) = 0;
+  virtual void times(const Bend& bend, const Eigen::VectorXd& v, Eigen::VectorXd& out) = 0;
+  /// The elements (j, j) and (j, intercept), for every feature and output, and those between the intercepts.
+  virtual void diagonal(const Bend& bend, Eigen::VectorXd& squares, Eigen::VectorXd& with_intercept,
+                        Eigen::MatrixXd& intercepts) = 0;
+  /// The whole matrix; false where it would be too large.
+  virtual bool dense(const Bend& bend, Eigen::MatrixXd& out) = 0;
+
+  /// The weighted mean of x xᵀ over the rows, x with the column of ones; false where it would be too large.
+  virtual bool second_moments(Eigen::MatrixXd& out) = 0;
+
+  /// The least |distance| of a margin from where loss″ jumps.
+  virtual double distance_to_kink(const Eigen::VectorXd&) { return std::numeric_limits<double>::infinity(); }
+  /// √(mean loss′²), or a bound of it, at the u last given to `value`.
+  virtual double slope_size() const = 0;
+  /// Whether gradients come from moments formed once, G·u − c: then their rounding errors are those of both
+  /// terms, however small the residuals are, and slope_size() is that of c alone.
+  virtual bool keeps_moments() const { return false; }
+  /// max_i of loss″ and Σ_i w_i·(least eigenvalue of loss″_i on the margins that matter)·x_i / Σ w, the
+  /// latter with the column of ones: what bounds the smallest eigenvalue of a model with a free intercept.
+  virtual double largest_bend(const Bend& bend) const = 0;
+  virtual void least_bends(const Bend& bend, Eigen::VectorXd& mean_of_rows) = 0;
+
+  /// Roundings in a row: of a margin, of a sum over the rows, of an element of the dense matrix.
+  struct Depths {
+    double margin, sum, dense;
+  };
+  virtual Depths depths() const = 0;
+
+  /// Losses of single rows, and their margins (row by row), for measures of quality.
+  virtual void rows(const Eigen::VectorXd& u, Eigen::VectorXd* losses, Eigen::VectorXd& margins) = 0;
+
+  const std::vector<RowRange>& ranges() const { return ranges_; }
+  const Samples& samples() const { return samples_; }
+  double total_weight() const { return total_weight_; }
+  Index row_count() const;
+
+ protected:
+  DataLoss(Samples samples, std::vector<RowRange> ranges);
+
+  Samples samples_;
+  std::vector<RowRange> ranges_;
+  double total_weight_ = 0;
+};
+
+/// squared, logistic (labels ±1), poisson (labels ≥ 0), huber, squared_hinge (labels ±1). `threshold` is
+/// huber's. Throws InvalidInput for labels that the loss cannot take.
+std::unique_ptr<DataLoss> make_scalar_loss(kernels::Loss loss, Samples samples, std::vector<RowRange> ranges,
+                                           double threshold = 1);
+/// Multinomial: log Σ_c exp(m_c) − m_y.
+std::unique_ptr<DataLoss> make_softmax_loss(Index classes, Samples samples, std::vector<RowRange> ranges);
+
+}  // namespace bilevel::problems

@@ -1,0 +1,25 @@
+#pragma once
+
+// Read by every target of the kernels: nothing here may be code.
+namespace bilevel::problems::kernels {
+
+/// Of a margin m and a label y:
+///   squared        ½(m − y)²
+///   logistic       log(1 + exp(−y·m)), y = ±1
+///   poisson        exp(m) − y·m, y ≥ 0; the constant log y! is left out
+///   huber          ½r² for |r| ≤ k, else k·|r| − ½k², with r = m − y and the threshold k
+///   squared_hinge  ½ max(0, 1 − y·m)², y = ±1
+/// Where a loss has no second derivative (|r| = k, y·m = 1), loss″ is its larger and its smaller one-sided
+/// value in turn: 1 for huber, 0 for squared_hinge.
+enum class Loss { squared, logistic, poisson, huber, squared_hinge };
+inline constexpr int losses = 5;
+
+/// What the loss knows about each row besides x_i·φ. A row of weight zero adds nothing, whatever its loss.
+struct Rows {
+  const double* labels;
+  const double* weights = nullptr;  ///< null: ones
+  const double* offsets = nullptr;  ///< added to the margin; null: zeros
+  double threshold = 1;             ///< of huber
+};
+
+}  // namespace bilevel::problems::kernels

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <bilevel/problem/equilibrium.hpp>
+#include <bilevel/problem/units.hpp>
+#include <bilevel/problems/data_loss.hpp>
+#include <bilevel/space/eigen.hpp>
+
+namespace bilevel::problems {
+
+/// Which θ each coefficient obeys: coefficient (feature j, output c) has the penalty exp(θ[of[j·outputs +
+/// c]]).
+struct PenaltyMap {
+  std::vector<Index> of;
+  Index count = 0;
+
+  static PenaltyMap global(Index features, Index outputs);
+  static PenaltyMap per_feature(Index features, Index outputs);
+  static PenaltyMap per_class(Index features, Index outputs);
+  /// `group[j]` in 0 … groups − 1.
+  static PenaltyMap per_group(const std::vector<Index>& group, Index groups, Index outputs);
+};
+
+/// A linear model with penalties to learn, on data that are standardised as they are read:
+///   L_in  = mean training loss + ½ Σ_k exp(θ_g(k)) φ_k²,      L_out = mean validation loss, no penalty
+/// φ holds the coefficients of the standardised features, the outputs of a feature next to each other, then
+/// the intercept, which is free. The C intercepts of softmax are C − 1 coordinates of those that sum to zero,
+/// in an orthonormal basis (otherwise the Hessian is singular). See Units for what the problem's own variable
+/// is.
+class PenalisedModel final : public Problem<Eigen::VectorXd>, public Units<Eigen::VectorXd> {
+ public:
+  using Vec = Eigen::VectorXd;
+  using Mat = Eigen::MatrixXd;
+
+  PenalisedModel(std::unique_ptr<DataLoss> training, std::unique_ptr<DataLoss> validation,
+                 Standardisation standardisation, PenaltyMap penalties, bool intercept = true);
+  ~PenalisedModel() override;
+
+  Vec initial_phi() const override { return Vec::Zero(size_); }
+  Vec initial_theta() const override { return Vec::Constant(penalties_.count, -2.0); }
+  double inner(const Vec& psi, const Vec& theta, Wanted<Vec> wanted) override;
+  double outer(const Vec& psi, const Vec& theta, Wanted<Vec> wanted) override;
+  void linearise(const Vec& psi, const Vec& theta, double beta,
+                 std::unique_ptr<Curvature<Vec>>& reuse) override;
+  Constants constants(const Vec& theta, const Vec& center, double radius) override;
+  Rounding rounding(const Vec& psi, const Vec& theta, const Vec& pi) override;
+
+  void adopt_units(const Vec& theta) override;
+  const Vec& units() const override { return units_; }
+
+  /// The coefficients of the features as they are stored, (features + 1)·outputs numbers, for φ in its true
+  /// units; and those of the standardised features with the intercepts, in the same layout.
+  Vec stored_coefficients(const Vec& phi) const;
+  Vec standardised_coefficients(const Vec& phi) const;
+
+  Index features() const { return features_; }
+  Index outputs() const { return outputs_; }
+  const PenaltyMap& penalties() const { return penalties_; }
+  DataLoss& training() { return *training_; }
+  DataLoss& validation() { return *validation_; }
+  /// Whether the Hessian is formed as a whole: then Newton's method and a direct adjoint suit it.
+  bool forms_hessian() const { return size_ <= formed_hessian; }
+
+  static constexpr Index formed_hessian = 700;
+
+ private:
+  friend struct PenalisedCurvature;
+  /// Of the standardised rows z_i of a part, in the present units.
+  struct Sizes {
+    double mean_square = 0;    ///< ≥ mean ‖z_i‖²
+    double second_moment = 0;  ///< ≥ ‖mean z_i z_iᵀ‖
+    double largest = 0;        ///< ≥ max ‖z_i‖
+    double stored_square = 0;  ///< of |x_ij| without their shifts, what rounding errors of sums come from
+    double stored_largest = 0;
+    double shift_norm = 0;  ///< of the shifts
+  };
+
+  void to_stored(const Vec& psi, Vec& u) const;
+  void pull_back(const double* g, double* out) const;
+  void congruent(Mat& stored, Mat& out) const;
+  void set_penalties(const Vec& theta);
+  void measure_sizes();
+  Sizes sizes(DataLoss& loss, const Extent& extent, const Mat& moments) const;
+  double margin_rounding(const DataLoss& loss, double row, const Sizes& sizes) const;
+  double residual_rounding(DataLoss& loss, const Sizes& sizes, double slope, double bend,
+                           double norm_psi) const;
+
+  std::unique_ptr<DataLoss> training_, validation_;
+  Standardisation standardisation_;
+  PenaltyMap penalties_;
+  bool intercept_;
+  Index features_, outputs_, coefficients_, intercepts_, size_;
+  Mat basis_;  // outputs × intercepts, orthonormal
+  Extent training_extent_, validation_extent_;
+  Mat training_moments_, validation_moments_;  // |mean x̃x̃ᵀ|, where there are few features
+  Sizes training_sizes_, validation_sizes_;    // measured when first asked for in these units
+  bool measured_ = false;
+  Vec units_;
+  Vec stored_scale_;  // inverse_scale·units of each coefficient
+  Vec lambda_;        // exp(θ)·units², one for each element of ψ, 0 for intercepts
+  Vec u_, g_, h_;     // scratch in stored coordinates
+  Vec column_;
+};
+
+}  // namespace bilevel::problems

@@ -1,0 +1,214 @@
+#include "run_sections.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "blocks.hpp"
+
+namespace report {
+namespace {
+
+/// "a, b, c and 17 more"; elements are texts or objects with a name.
+std::string listed(const Reading& array, std::size_t most) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(array.size(), most); ++i) {
+    const Reading one = array[i];
+    text += (i == 0 ? "" : ", ") + (one.json().is_object() ? word_or_empty(one, "name") : one.text());
+  }
+  if (array.size() > most)
+    text += fmt::format(" and {} more", count_word(static_cast<double>(array.size() - most)));
+  return text;
+}
+
+Json history_chart(const Reading& history) {
+  Json norms = Json::array(), bounds = Json::array();
+  bool bounded = false;
+  for (const std::size_t i : spread(history.size(), 1000)) {
+    const Reading entry = history[i];
+    const double at = static_cast<double>(i + 1), bound = number_or_nan(entry, "bound");
+    norms.push_back({at, number_or_nan(entry, "gradient_norm")});
+    bounds.push_back({at, bound});
+    bounded = bounded || std::isfinite(bound);
+  }
+  Json curves = Json::array({series("norm of the gradient", "path", std::move(norms))});
+  if (bounded) curves.push_back(series("bound of its error", "dashed", std::move(bounds)));
+  return {
+      {"type", "chart"},
+      {"title", "Outer gradients and the bounds of their errors"},
+      {"x", {{"name", "evaluation"}}},
+      {"y", {{"name", "norm"}, {"scale", "log"}}},
+      {"series", std::move(curves)},
+      {"caption", "The norm is that of the projected gradient: zero at an optimum within the bounds of θ."}};
+}
+
+Json history_table(const Reading& history, const char* outer_name) {
+  Json rows = Json::array();
+  for (std::size_t i = 0; i < std::min(history.size(), most_rows); ++i) {
+    const Reading entry = history[i];
+    const std::string verdict = entry.text_or_empty("verdict");
+    rows.push_back({static_cast<double>(i + 1), word_or_empty(entry, "accepted"),
+                    number_word(number_or_nan(entry, "outer_value"), 8),
+                    number_word(number_or_nan(entry, "gradient_norm"), 3),
+                    number_word(number_or_nan(entry, "bound"), 3), entry.text_or_empty("kind"),
+                    Json{{"text", ""}, {"status", verdict}},
+                    number_word(number_or_nan(entry, "inner_tolerance"), 2),
+                    number_word(number_or_nan(entry, "seconds"), 3)});
+  }
+  std::string caption = cut_rows(rows, history.size(), "first");
+  return {{"type", "table"},
+          {"title", "Every evaluation"},
+          {"search", true},
+          {"columns",
+           {"Evaluation", "Accepted", outer_name, "Gradient norm", "Error bound", "Kind", "Verdict",
+            "Inner tolerance", "Seconds"}},
+          {"rows", std::move(rows)},
+          {"caption", std::move(caption)}};
+}
+
+}  // namespace
+
+std::string cut_rows(Json& rows, std::size_t count, const char* first) {
+  constexpr std::size_t most_bytes = 600000;
+  std::size_t kept = 0, bytes = 0;
+  for (; kept < std::min(rows.size(), most_rows); ++kept) {
+    for (const Json& cell : rows[kept])
+      bytes += 3 + (cell.is_string() ? cell.get_ref<const std::string&>().size() : 30);
+    if (bytes > most_bytes) break;
+  }
+  rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(kept), rows.end());
+  if (kept == count) return "";
+  return fmt::format("The {} {} of {} are in this page; the file written by --json has all.", first,
+                     count_word(static_cast<double>(kept)), count_word(static_cast<double>(count)));
+}
+
+void add_notices(Json& blocks, const Reading& result) {
+  const std::string status = result.text_or_empty("status"), message = result.text_or_empty("message");
+  const bool done = status.empty() || status == "converged" || status == "relative-decrease";
+  if (!done)
+    blocks.push_back(notice_block(fmt::format("The run ended before it converged ({}).{}{}", status,
+                                              message.empty() ? "" : " ", message)));
+  if (const auto warnings = result.find("warnings"))
+    for (std::size_t i = 0; i < warnings->size(); ++i) blocks.push_back(notice_block((*warnings)[i].text()));
+}
+
+void add_certificates(Json& sections, const Reading& result, const char* outer_name) {
+  Json blocks = Json::array();
+  const auto certificate = result.find("certificate");
+  const auto history = result.find("history");
+  const std::string verdict = certificate ? certificate->text_or_empty("verdict") : "";
+
+  std::string sentence =
+      "Each outer gradient comes with a bound of its error. It is trusted if the bound is at most a tenth of "
+      "the gradient’s norm, or below the tolerance.";
+  if (history && history->size() > 0) {
+    std::size_t trusted = 0;
+    for (std::size_t i = 0; i < history->size(); ++i)
+      trusted += (*history)[i].text_or_empty("verdict") == "trusted";
+    sentence += fmt::format(" {} of {} gradients were trusted.", count_word(static_cast<double>(trusted)),
+                            count_word(static_cast<double>(history->size())));
+  }
+  blocks.push_back(text_block(std::move(sentence)));
+
+  Json facts = Json::array();
+  if (!verdict.empty())
+    facts.push_back(Json::array({"Last verdict", Json{{"text", ""}, {"status", verdict}}}));
+  add_fact(facts, "Gradient norm", number_word(number_or_nan(result, "gradient_norm")));
+  if (certificate) {
+    add_fact(facts, "Error bound", number_word(number_or_nan(*certificate, "bound")));
+    add_fact(facts, "Kind of bound", certificate->text_or_empty("kind"));
+    add_fact(facts, "Reason", certificate->text_or_empty("reason"));
+  }
+  add_fact(facts, "Outer steps", count_word(number_or_nan(result, "iterations")));
+  add_fact(facts, "Evaluations", count_word(number_or_nan(result, "evaluations")));
+  add_fact(facts, "Stopped", result.text_or_empty("message"));
+  if (!facts.empty()) blocks.push_back(facts_block(std::move(facts)));
+  if (history && history->size() > 0) {
+    blocks.push_back(history_chart(*history));
+    blocks.push_back(history_table(*history, outer_name));
+  }
+  if (blocks.size() == 1) return;
+  sections.push_back({{"id", "certificates"}, {"title", "Certificates"}, {"blocks", std::move(blocks)}});
+}
+
+void add_data(Json& sections, const Reading& result) {
+  const auto data = result.find("data");
+  if (!data) return;
+  Json facts = Json::array();
+  add_fact(facts, "Source", data->text_or_empty("source"));
+  add_fact(facts, "Format", data->text_or_empty("format"));
+  if (const auto rows = data->find("rows")) {
+    std::string text;
+    for (const char* part : {"training", "validation", "trusted", "test"})
+      if (const double count = number_or_nan(*rows, part); std::isfinite(count))
+        text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count_word(count), part);
+    add_fact(facts, "Rows", text);
+  }
+  add_fact(facts, "Split", data->text_or_empty("splitting"));
+  const double features = number_or_nan(*data, "features"), nonzeros = number_or_nan(*data, "nonzeros");
+  add_fact(facts, "Features", count_word(features));
+  std::string storage = data->text_or_empty("storage");
+  if (std::isfinite(nonzeros))
+    storage += fmt::format("{}{}", storage.empty() ? "" : ", ", counted(nonzeros, "nonzero number"));
+  add_fact(facts, "Storage", storage);
+  add_fact(facts, "Target", word_or_empty(*data, "target"));
+  if (const auto classes = data->find("classes"); classes && classes->size() > 0)
+    add_fact(facts, "Classes", fmt::format("{}: {}", classes->size(), listed(*classes, 20)));
+  if (const auto standardized = data->find("standardized"))
+    add_fact(facts, "Standardised",
+             standardized->truth() ? "yes, with the training rows’ means and deviations" : "no");
+  if (const auto constant = data->find("constant"); constant && constant->size() > 0)
+    add_fact(facts, "Constant features",
+             fmt::format("{}: {}", count_word(static_cast<double>(constant->size())), listed(*constant, 20)));
+  if (const auto groups = data->find("groups")) {
+    const bool list = groups->json().is_array();
+    add_fact(
+        facts, "Groups",
+        list ? fmt::format("{}: {}", groups->size(), listed(*groups, 20)) : word_or_empty(*data, "groups"));
+  }
+  Json blocks = Json::array();
+  if (!facts.empty()) blocks.push_back(facts_block(std::move(facts)));
+  if (const auto notes = data->find("notes"); notes && notes->size() > 0) {
+    Json items = Json::array();
+    for (std::size_t i = 0; i < notes->size(); ++i) items.push_back((*notes)[i].text());
+    blocks.push_back({{"type", "list"}, {"items", std::move(items)}});
+  }
+  if (blocks.empty()) return;
+  sections.push_back({{"id", "data"}, {"title", "The data"}, {"blocks", std::move(blocks)}});
+}
+
+void add_formulas(Json& sections, const Reading& result) {
+  const auto model = result.find("model");
+  if (!model) return;
+  Json facts = Json::array();
+  add_fact(facts, "Inner loss", model->text_or_empty("inner"));
+  add_fact(facts, "Outer loss", model->text_or_empty("outer"));
+  add_fact(facts, "λ", number_word(number_or_nan(*model, "lambda")));
+  if (const auto bounds = model->find("bounds"); bounds && bounds->size() == 2)
+    add_fact(facts, "Bounds",
+             fmt::format("{} ≤ θ = log λ ≤ {}", number_word((*bounds)[0].number()),
+                         number_word((*bounds)[1].number())));
+  if (const auto intercept = model->find("intercept"))
+    add_fact(facts, "Intercept", intercept->truth() ? "yes, not penalised" : "no");
+  if (facts.empty()) return;
+  sections.push_back(
+      {{"id", "formulas"}, {"title", "Formulas"}, {"blocks", Json::array({facts_block(std::move(facts))})}});
+}
+
+void add_command(Json& sections, const Reading& result) {
+  const std::string command = result.text_or_empty("command_line");
+  if (command.empty()) return;
+  const std::string version = result.text_or_empty("version");
+  sections.push_back(
+      {{"id", "again"},
+       {"title", "The same again"},
+       {"blocks",
+        Json::array({text_block(version.empty()
+                                    ? "This command repeats the run:"
+                                    : fmt::format("With version {} this command repeats the run:", version)),
+                     code_block(command)})}});
+}
+
+}  // namespace report

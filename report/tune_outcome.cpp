@@ -1,0 +1,240 @@
+#include "tune_outcome.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "run_sections.hpp"
+
+namespace report {
+namespace {
+
+std::string model_in_words(const std::string& name) {
+  static const std::map<std::string, const char*> words{{"ridge", "a ridge regression"},
+                                                        {"logistic", "a logistic regression"},
+                                                        {"softmax", "a softmax regression"},
+                                                        {"poisson", "a Poisson regression"},
+                                                        {"huber", "a Huber regression"},
+                                                        {"squared-hinge", "a squared-hinge classifier"},
+                                                        {"lasso", "a lasso"},
+                                                        {"elastic-net", "an elastic net"}};
+  if (name.empty()) return "a model";
+  const auto found = words.find(name);
+  return found == words.end() ? fmt::format("the model “{}”", name) : found->second;
+}
+
+/// A measure besides the loss.
+struct Measure {
+  const char* key;
+  const char* name;
+};
+constexpr std::array measures{Measure{"accuracy", "accuracy"}, Measure{"auc", "AUC"}, Measure{"rmse", "RMSE"},
+                              Measure{"r2", "R²"}};
+
+const Outcome* find(const std::vector<Outcome>& all, const char* name) {
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Outcome& one) { return one.name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+/// "5.4 % lower than", "as large as".
+std::string against(double value, double reference) {
+  const double change = (value - reference) / std::abs(reference);
+  if (!std::isfinite(change)) return "";
+  if (std::abs(change) < 5e-5) return "as large as";
+  return fmt::format("{} % {} than", number_word(100 * std::abs(change), 2), change < 0 ? "lower" : "higher");
+}
+
+std::string what_was_tuned(const Reading& root) {
+  const auto model = root.find("model"), data = root.find("data");
+  const std::string penalty = model ? model->text_or_empty("penalty") : "";
+  double count = model ? number_or_nan(*model, "hyperparameters") : NAN;
+  if (const auto penalties = root.find("penalties"); penalties && !std::isfinite(count))
+    count = static_cast<double>(penalties->size());
+  const std::string subject = model_in_words(model ? model->text_or_empty("name") : "");
+  std::string text = count == 1             ? fmt::format("The penalty of {}", subject)
+                     : std::isfinite(count) ? fmt::format("{} of {}", counted(count, "penalty"), subject)
+                                            : fmt::format("The penalties of {}", subject);
+  if (penalty.starts_with("per-")) text += fmt::format(", one for each {},", unit_of(penalty));
+  text += count == 1 ? " was tuned" : " were tuned";
+  if (const auto rows = data ? data->find("rows") : std::nullopt) {
+    const double training = number_or_nan(*rows, "training"), validation = number_or_nan(*rows, "validation");
+    if (std::isfinite(training)) text += fmt::format(" on {}", counted(training, "training row"));
+    // Folds take turns: then no rows are there for validation alone.
+    if (std::isfinite(training) && validation > 0)
+      text += fmt::format(" and {}", counted(validation, "validation row"));
+    else if (const std::string how = data->text_or_empty("splitting"); !how.empty())
+      text += fmt::format(" ({})", how);
+  }
+  if (const std::string time = in_seconds(number_or_nan(root, "seconds")); !time.empty())
+    text += fmt::format(" in {}", time);
+  return text + ".";
+}
+
+/// "0.412 with the default λ = 1, 0.392 with the best single λ of 41 fits, 0.371 tuned".
+template <typename Value>
+std::string in_turn(const std::vector<Outcome>& all, Value value, bool details) {
+  std::string text;
+  for (const Outcome& one : all) {
+    const double number = value(one);
+    if (!std::isfinite(number)) continue;
+    text += fmt::format("{}{} ", text.empty() ? "" : ", ", number_word(number));
+    if (one.name == "Tuned")
+      text += "tuned";
+    else
+      text += one.name == "Default λ" ? "with the default λ" : "with the best single λ";
+    if (!details || one.name == "Tuned") continue;
+    if (one.penalties != missing) text += fmt::format(" = {}", one.penalties);
+    std::string effort = std::isfinite(one.fits) ? counted(one.fits, "fit") : "";
+    if (const std::string time = in_seconds(one.seconds); !time.empty())
+      effort += fmt::format("{}{}", effort.empty() ? "" : ", ", time);
+    if (!effort.empty()) text += fmt::format(" ({})", effort);
+  }
+  return text;
+}
+
+/// Does the gain on the validation rows hold on rows that took no part?
+std::string on_test(const Outcome& grid, const Outcome& tuned) {
+  const double before = grid.on_test("loss"), after = tuned.on_test("loss");
+  const std::string words = against(after, before);
+  if (words.empty()) return "";
+  std::string text = fmt::format(" The tuned test loss is {} that of the best single λ", words);
+  const double error = tuned.on_test("standard_error");
+  if (std::isfinite(error))
+    text += fmt::format(", a difference of {} where the standard error of the test loss is {}",
+                        number_word(std::abs(after - before), 2), number_word(error, 2));
+  return text + ".";
+}
+
+Json comparison(const std::vector<Outcome>& all) {
+  Json columns{"Penalties", "λ", "Validation loss"};
+  std::vector<const char*> keys;
+  const auto occurs = [&](const char* key) {
+    return std::any_of(all.begin(), all.end(),
+                       [&](const Outcome& one) { return std::isfinite(one.on_test(key)); });
+  };
+  if (occurs("loss")) {
+    keys.push_back("loss");
+    columns.push_back("Test loss");
+  }
+  for (const Measure& measure : measures)
+    if (occurs(measure.key)) {
+      keys.push_back(measure.key);
+      columns.push_back(fmt::format("Test {}", measure.name));
+    }
+  columns.push_back("Fits");
+  columns.push_back("Seconds");
+  Json rows = Json::array();
+  for (const Outcome& one : all) {
+    Json row{one.name, one.penalties, number_word(one.validation_loss, 6)};
+    for (const char* key : keys) row.push_back(number_word(one.on_test(key), 6));
+    row.push_back(std::isfinite(one.fits) ? fmt::format("{:.0f}", one.fits) : std::string(missing));
+    row.push_back(number_word(one.seconds, 3));
+    rows.push_back(std::move(row));
+  }
+  return {{"type", "table"},
+          {"title", "Before and after"},
+          {"columns", std::move(columns)},
+          {"rows", std::move(rows)}};
+}
+
+}  // namespace
+
+double Outcome::on_test(const char* key) const {
+  return test ? number_or_nan(*test, key) : NAN;
+}
+
+std::string unit_of(const std::string& penalty) {
+  if (penalty == "per-group") return "group";
+  return penalty == "per-class" ? "class" : "feature";
+}
+
+std::vector<Outcome> outcomes(const Reading& root) {
+  std::vector<Outcome> all;
+  const auto baseline = root.find("baseline");
+  for (const auto& [key, name] : {std::pair{"default", "Default λ"}, std::pair{"grid", "Best single λ"}}) {
+    const auto given = baseline ? baseline->find(key) : std::nullopt;
+    if (!given) continue;
+    Outcome one{name,
+                number_word(number_or_nan(*given, "lambda")),
+                number_or_nan(*given, "validation_loss"),
+                number_or_nan(*given, "fits"),
+                number_or_nan(*given, "seconds"),
+                given->find("test")};
+    all.push_back(std::move(one));
+  }
+  const auto penalties = root.find("penalties");
+  const std::size_t count = penalties ? penalties->size() : 0;
+  const std::string values = count == 1 ? number_word(std::exp(number_or_nan((*penalties)[0], "log_lambda")))
+                                        : counted(static_cast<double>(count), "value");
+  all.push_back({"Tuned", count == 0 ? std::string(missing) : values, number_or_nan(root, "validation_loss"),
+                 NAN, number_or_nan(root, "seconds"), root.find("test")});
+  return all;
+}
+
+std::string headline(const Reading& root, const std::vector<Outcome>& all) {
+  std::string text = what_was_tuned(root);
+  const Outcome &tuned = all.back(), *grid = find(all, "Best single λ");
+  const std::string validation = in_turn(
+      all, [](const Outcome& one) { return one.validation_loss; }, true);
+  if (!validation.empty()) text += fmt::format("\n\nValidation loss: {}", validation);
+  if (grid && !validation.empty())
+    if (const std::string words = against(tuned.validation_loss, grid->validation_loss); !words.empty())
+      text += fmt::format(", which is {} with the best single λ", words);
+  if (!validation.empty()) text += ".";
+
+  const std::string test = in_turn(
+      all, [](const Outcome& one) { return one.on_test("loss"); }, false);
+  if (test.empty()) return text;
+  text += fmt::format(
+      "\n\nOn {}, which took no part: loss {}.",
+      std::isfinite(tuned.on_test("rows")) ? counted(tuned.on_test("rows"), "test row") : "the test rows",
+      test);
+  for (const Measure& measure : measures) {
+    const std::string values = in_turn(
+        all, [&](const Outcome& one) { return one.on_test(measure.key); }, false);
+    if (values.empty()) continue;
+    std::string name = measure.name;
+    if (name == "accuracy") name = "Accuracy";
+    text += fmt::format(" {}: {}.", name, values);
+    break;
+  }
+  if (grid) text += on_test(*grid, tuned);
+  return text;
+}
+
+Json page_facts(const Reading& root, const Outcome& tuned) {
+  Json facts = Json::array();
+  add_fact(facts, "Validation loss", number_word(tuned.validation_loss));
+  add_fact(facts, "Test loss", number_word(tuned.on_test("loss")));
+  for (const Measure& measure : measures)
+    add_fact(facts, fmt::format("Test {}", measure.name).c_str(), number_word(tuned.on_test(measure.key)));
+  add_fact(facts, "Time", in_seconds(tuned.seconds));
+  const auto certificate = root.find("certificate");
+  const std::string verdict = certificate ? certificate->text_or_empty("verdict") : "";
+  if (!verdict.empty()) facts.push_back(Json::array({"Gradient", Json{{"text", ""}, {"status", verdict}}}));
+  if (const std::string status = root.text_or_empty("status"); !status.empty())
+    facts.push_back(Json::array({"Outcome", Json{{"text", ""}, {"status", status}}}));
+  add_fact(facts, "Version", root.text_or_empty("version"));
+  return facts;
+}
+
+Json result_section(const Reading& root, const std::vector<Outcome>& all) {
+  Json blocks = Json::array();
+  add_notices(blocks, root);
+  blocks.push_back(comparison(all));
+  Json facts = Json::array();
+  add_fact(facts, "Training loss", number_word(number_or_nan(root, "train_loss"), 6));
+  if (const auto validation = root.find("validation"))
+    for (const Measure& measure : measures)
+      add_fact(facts, fmt::format("Validation {}", measure.name).c_str(),
+               number_word(number_or_nan(*validation, measure.key), 6));
+  if (!facts.empty()) blocks.push_back(facts_block(std::move(facts)));
+  return {{"id", "result"}, {"title", "Result"}, {"blocks", std::move(blocks)}};
+}
+
+}  // namespace report

@@ -1,0 +1,42 @@
+#include <bilevel/problems/data_loss.hpp>
+
+#include <cmath>
+#include <utility>
+
+#include <bilevel/outcome/violations.hpp>
+
+namespace bilevel::problems {
+
+DataLoss::DataLoss(Samples samples, std::vector<RowRange> ranges)
+    : samples_(std::move(samples)), ranges_(std::move(ranges)) {
+  if (!samples_.matrix) throw InvalidInput("data loss: there is no matrix");
+  const Index rows = samples_.matrix->rows();
+  const auto require = [&](const Eigen::VectorXd* each, std::string_view what) {
+    if (!each) return;
+    if (each->size() != rows)
+      throw InvalidInput(fmt::format("data loss: {} {} for {} rows", each->size(), what, rows));
+    for (Index i = 0; i < rows; ++i)
+      if (!std::isfinite((*each)[i]))
+        throw InvalidInput(
+            fmt::format("data loss: the {} hold {} in row {} (counted from 0)", what, (*each)[i], i));
+  };
+  require(samples_.labels.get(), "labels");
+  require(samples_.weights.get(), "weights");
+  require(samples_.offsets.get(), "offsets");
+  for (const auto& [first, last] : ranges_) {
+    if (first < 0 || last > rows || first >= last)
+      throw InvalidInput(fmt::format("data loss: rows {} to {} of {}", first, last, rows));
+    for (Index i = first; i < last; ++i) total_weight_ += samples_.weights ? (*samples_.weights)[i] : 1;
+  }
+  if (samples_.weights && (samples_.weights->array() < 0).any())
+    throw InvalidInput("data loss: a weight is negative");
+  if (!(total_weight_ > 0)) throw InvalidInput("data loss: the rows of a part weigh nothing");
+}
+
+Index DataLoss::row_count() const {
+  Index count = 0;
+  for (const auto& [first, last] : ranges_) count += last - first;
+  return count;
+}
+
+}  // namespace bilevel::problems

@@ -1,0 +1,238 @@
+// What the certificates of a penalised model rest on: constants and rounding errors, all in the model's
+// units.
+
+#include <algorithm>
+#include <cmath>
+
+#include <bilevel/problem/gamma.hpp>
+
+#include "problems/penalised_curvature.hpp"
+
+namespace bilevel::problems {
+
+using Vec = Eigen::VectorXd;
+using Mat = Eigen::MatrixXd;
+
+namespace {
+
+constexpr double exp_up = 1 + 4 * 0x1p-53;
+
+}  // namespace
+
+PenalisedModel::Sizes PenalisedModel::sizes(DataLoss& loss, const Extent& extent, const Mat& moments) const {
+  // A margin has one output: its row meets one unit a feature, at most the largest.
+  Vec unit(features_ + 1);
+  for (Index j = 0; j < features_; ++j) unit[j] = units_.segment(j * outputs_, outputs_).maxCoeff();
+  unit[features_] = intercepts_ > 0 ? units_[coefficients_] : 0;
+  const Vec squares = unit.cwiseAbs2();
+  const double up = 1 + gamma(4 * static_cast<double>(features_) + 64);
+  Sizes s;
+  s.mean_square = squares.dot(extent.mean_square) * up;
+  s.stored_square = squares.dot(extent.plain_mean_square) * up;
+  // The norm of a matrix with elements ≥ 0 is at most its largest row sum.
+  s.second_moment = s.mean_square;
+  if (moments.size() > 0) {
+    const double rows = unit.cwiseProduct(moments * unit).maxCoeff();
+    s.second_moment = std::min(s.second_moment, rows * up + gamma(loss.depths().dense + 32) *
+                                                                squares.dot(extent.stored_mean_square));
+  }
+  // Rows one by one: Σ_j unit²·(x − shift)²·inverse², where what is not stored contributes that of a zero.
+  const ModelMatrix& x = *loss.samples().matrix;
+  const Vec &shift = standardisation_.shift, &inverse = standardisation_.inverse_scale;
+  const Vec scaled = squares.head(features_).cwiseProduct(inverse.cwiseAbs2());
+  const double zeros = scaled.dot(shift.cwiseAbs2());
+  s.shift_norm = std::sqrt(zeros) * up;
+  // ‖XᵀX‖ = ‖XXᵀ‖ is at most the largest row sum of |X||X|ᵀ, which takes the column sums and one look at each
+  // row.
+  const Vec column = unit.cwiseProduct(extent.plain_mean);
+  const Vec factor = unit.head(features_).cwiseProduct(inverse).cwiseProduct(column.head(features_));
+  double largest = 0, stored_largest = 0, row_sum = 0;
+  for (const auto& [first, last] : loss.ranges()) {
+    const Index begin = first, end = last;
+#pragma omp parallel for reduction(max                        \
+                                   : largest, stored_largest, \
+                                     row_sum) if ((end - begin) * features_ > 100000)
+    for (Index i = begin; i < end; ++i) {
+      double square = zeros, stored = 0, sum = 0;
+      x.for_each(i, [&](Index j, double value) {
+        const double m = shift[j];
+        square += scaled[j] * ((value - m) * (value - m) - m * m);
+        stored += scaled[j] * value * value;
+        sum += factor[j] * std::abs(value);
+      });
+      largest = std::max(largest, square);
+      stored_largest = std::max(stored_largest, stored);
+      row_sum = std::max(row_sum, sum);
+    }
+  }
+  const double one = squares[features_],
+               slack = gamma(4 * static_cast<double>(features_) + 64) * (stored_largest + zeros);
+  s.largest = std::sqrt(largest + slack + one) * up;
+  s.stored_largest = std::sqrt(stored_largest + one) * up;
+  if (!loss.samples().weights) {
+    const double by_rows = std::sqrt(row_sum + one) + s.shift_norm;
+    s.second_moment = std::min(s.second_moment, by_rows * by_rows * up);
+  }
+  return s;
+}
+
+void PenalisedModel::measure_sizes() {
+  if (measured_) return;
+  training_sizes_ = sizes(*training_, training_extent_, training_moments_);
+  validation_sizes_ = sizes(*validation_, validation_extent_, validation_moments_);
+  measured_ = true;
+}
+
+Constants PenalisedModel::constants(const Vec& theta, const Vec& center, double radius) {
+  set_penalties(theta);
+  const LossShape shape = training_->shape();
+  measure_sizes();
+  const Sizes &t = training_sizes_, &v = validation_sizes_;
+  const double largest = lambda_.maxCoeff() * exp_up;
+  const bool ball = std::isfinite(radius);
+  const double up = 1 + gamma(static_cast<double>(size_) + 32);
+  Constants c;
+  // Losses are convex: without a free intercept the penalties alone make L_in strongly convex.
+  if (intercepts_ == 0) c.mu = lambda_.minCoeff() * (1 - 4 * 0x1p-53);
+
+  double bend = shape.largest_curvature, third = shape.curvature_lipschitz, outer_bend = bend;
+  if (!std::isfinite(bend) && ball) {
+    // Poisson: loss″ = loss‴ = exp(m), and within the ball no margin grows by more than radius·max‖z_i‖.
+    to_stored(center, u_);
+    const auto largest_exponential = [&](DataLoss& loss, const Sizes& s) {
+      Bend at;
+      loss.bend_at(u_, at);
+      const double rounding = std::exp(margin_rounding(loss, s.stored_largest, s) * center.norm());
+      return loss.largest_bend(at) * std::exp(radius * s.largest) * rounding * (1 + 1e-12);
+    };
+    bend = third = largest_exponential(*training_, t);
+    outer_bend = largest_exponential(*validation_, v);
+  }
+  if (std::isfinite(bend)) {
+    c.smoothness = (bend * t.second_moment + largest) * up;
+    c.outer_smoothness = outer_bend * v.second_moment * up;
+  }
+  if (!shape.kinked) {
+    // ‖mean loss‴·(z_i·Δ) z_i z_iᵀ‖ ≤ sup loss‴·max‖z_i‖·‖Δ‖·‖mean z_i z_iᵀ‖
+    if (std::isfinite(third)) c.hessian_lipschitz = third * t.largest * t.second_moment * up;
+    c.curvature_decay = shape.decay * t.largest * up;
+    c.outer_decay = shape.decay * v.largest * up;
+  } else if (ball) {
+    // Between kinks the Hessian is constant: no sample may cross one within the ball.
+    to_stored(center, u_);
+    const double reach =
+        (radius * t.largest + margin_rounding(*training_, t.stored_largest, t) * center.norm()) * up;
+    if (training_->distance_to_kink(u_) > reach) c.hessian_lipschitz = c.curvature_decay = 0;
+    const double outer_reach =
+        (radius * v.largest + margin_rounding(*validation_, v.stored_largest, v) * center.norm()) * up;
+    if (validation_->distance_to_kink(u_) > outer_reach) c.outer_decay = 0;
+  }
+  c.cross_lipschitz = largest;
+  if (ball) {
+    // χ = λ∘ψ in the columns of the groups. As H ⪰ diag(λ) and χ lies in its range, χᵀH⁻¹χ ⪯ χᵀdiag(1/λ)χ.
+    Vec squares = Vec::Zero(penalties_.count), energies = squares;
+    for (Index k = 0; k < coefficients_; ++k) {
+      const Index g = penalties_.of[static_cast<std::size_t>(k)];
+      squares[g] += lambda_[k] * lambda_[k] * center[k] * center[k];
+      energies[g] += lambda_[k] * center[k] * center[k];
+    }
+    c.cross_norm = (std::sqrt(squares.maxCoeff()) + largest * radius) * up;
+    c.cross_energy = (std::sqrt(energies.maxCoeff()) + std::sqrt(largest) * radius) * up;
+  }
+  c.outer_cross_lipschitz = 0;
+  if (std::isfinite(shape.largest_slope))
+    c.outer_lipschitz = shape.largest_slope * std::sqrt(v.mean_square) * up;
+  return c;
+}
+
+// u = 2⁻⁵³, γ_k as in Higham; the chain is the one of GeneralisedLinearModel, with the map from ψ to the
+// stored coefficients in front of it and its transpose behind. A margin is off by γ·‖x_i‖‖ψ‖ for its own
+// elements, and by γ_d·Σ|shift_j u_j| ≤ γ_d·‖shift‖‖ψ‖ for the intercept, which takes up the shifts. Products
+// of two γ are covered by the factor 1.001 in rounding().
+double PenalisedModel::margin_rounding(const DataLoss& loss, double row, const Sizes& s) const {
+  return gamma(loss.depths().margin + 8) * row +
+         gamma(static_cast<double>(features_ + outputs_) + 8) * s.shift_norm;
+}
+
+double PenalisedModel::residual_rounding(DataLoss& loss, const Sizes& s, double slope, double bend,
+                                         double norm_psi) const {
+  const double stored = std::sqrt(s.stored_square) + s.shift_norm;
+  if (loss.keeps_moments()) slope += stored * norm_psi;
+  // Errors e_i of the slopes reach the gradient as ‖mean e_i z_i‖ ≤ √(‖mean z zᵀ‖·mean e²); the sum itself
+  // errs by γ of the mean of |slope_i||x_ij| and of |slope_i||shift_j|.
+  return gamma(loss.depths().sum + 24) * slope * stored +
+         bend * std::sqrt(s.second_moment) * margin_rounding(loss, std::sqrt(s.stored_square), s) * norm_psi +
+         1e-307 * stored;
+}
+
+Rounding PenalisedModel::rounding(const Vec& psi, const Vec& theta, const Vec& pi) {
+  set_penalties(theta);
+  measure_sizes();
+  const Sizes &t = training_sizes_, &v = validation_sizes_;
+  const LossShape shape = training_->shape();
+  const DataLoss::Depths depths = training_->depths();
+  const double norm_psi = psi.norm(), norm_pi = pi.norm();
+  const double stored = std::sqrt(t.stored_square) + t.shift_norm;
+
+  to_stored(psi, u_);
+  const auto bend_here = [&](DataLoss& loss) {
+    if (std::isfinite(shape.largest_curvature)) return shape.largest_curvature;
+    Bend at;
+    loss.bend_at(u_, at);
+    return loss.largest_bend(at) * (1 + 1e-9);
+  };
+  // √(mean slope²); where the slope has no bound it costs a pass over the data.
+  const auto slope_here = [&](DataLoss& loss) {
+    if (std::isfinite(shape.largest_slope)) return shape.largest_slope;
+    loss.value(u_, &g_);
+    return loss.slope_size();
+  };
+  const double slope = slope_here(*training_), bend = bend_here(*training_);
+  const double outer_slope = slope_here(*validation_), outer_bend = bend_here(*validation_);
+  const double third = std::isfinite(shape.curvature_lipschitz) ? shape.curvature_lipschitz : bend;
+
+  Rounding r;
+  const auto penalty_term = [&](const Vec& w, double depth) {
+    return gamma(depth) * (lambda_.array() * w.array()).matrix().norm();
+  };
+  r.residual = 1.001 * (residual_rounding(*training_, t, slope, bend, norm_psi) + penalty_term(psi, 8));
+
+  // loss″ itself is off because the margins are: by sup loss‴ times their error, and by at most `decayed` of
+  // itself. (At kinks it jumps; constants() keeps away from them.)
+  const double margin_error = margin_rounding(*training_, t.stored_largest, t) * norm_psi;
+  const double bend_error = third * margin_error * t.second_moment;
+  double product = bend_error * norm_pi;
+  if (training_->keeps_moments()) {
+    product += gamma(depths.dense + static_cast<double>(size_) + 32) * stored * stored * norm_pi;
+  } else {
+    // With a_i = loss″_i·(z_i·π): errors of the margins z_i·π, then of the sum Σ a_i z_i, and those of loss″,
+    // where mean a_i² ≤ sup loss″·πHπ. The energy πHπ costs a product.
+    Bend at;
+    training_->bend_at(u_, at);
+    to_stored(pi, g_);
+    training_->times(at, g_, h_);
+    const double energy = std::sqrt(bend * std::abs(g_.dot(h_))) * (1 + 1e-6) +
+                          bend * gamma(depths.sum + depths.margin + 32) * stored * stored * norm_pi;
+    product =
+        std::min(product, std::expm1(shape.decay * margin_error) * energy * std::sqrt(t.second_moment)) +
+        gamma(depths.sum + 32) * energy * stored +
+        bend * std::sqrt(t.second_moment) * margin_rounding(*training_, std::sqrt(t.stored_square), t) *
+            norm_pi;
+  }
+  r.adjoint = 1.001 * (residual_rounding(*validation_, v, outer_slope, outer_bend, norm_psi) + product +
+                       penalty_term(pi, static_cast<double>(size_) + 8));
+  r.curvature = 1.001 * (bend * gamma(depths.dense + 32) * stored * stored + bend_error +
+                         gamma(8) * lambda_.maxCoeff());
+
+  double squares = 0, terms = 0;
+  for (Index k = 0; k < coefficients_; ++k) {
+    squares += 0.5 * lambda_[k] * psi[k] * psi[k];
+    terms += std::abs(lambda_[k] * psi[k] * pi[k]);
+  }
+  const double depth = gamma(static_cast<double>(coefficients_) + 8);
+  r.inner_theta = 1.001 * depth * squares;
+  r.gradient = 1.001 * depth * terms;
+  return r;
+}
+
+}  // namespace bilevel::problems

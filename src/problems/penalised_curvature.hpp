@@ -1,0 +1,33 @@
+#pragma once
+
+#include <bilevel/problems/penalised_model.hpp>
+
+namespace bilevel::problems {
+
+/// J = Tᵀ(H_training + β·H_validation)T + diag(λ), χ = λ∘ψ, each element in the column of its θ.
+struct PenalisedCurvature final : Curvature<Eigen::VectorXd> {
+  using Vec = Eigen::VectorXd;
+  using Mat = Eigen::MatrixXd;
+
+  explicit PenalisedCurvature(PenalisedModel& owner) : model(owner) {}
+
+  void times(const Vec& v, Vec& out) override;
+  void cross_times(const Vec& v, Vec& out) override;
+  void cross_apply(const Vec& u, Vec& out) override;
+  bool dense(Mat& out) override;
+  bool diagonal(Vec& out) override;
+  double cross_norm() override;
+  double least_eigenvalue() override;
+
+  PenalisedModel& model;
+  Bend bend, validation_bend;
+  Vec lambda, cross;
+  double beta = 0;
+  Mat matrix, stored, other;
+  bool formed = false;
+
+ private:
+  bool form();
+};
+
+}  // namespace bilevel::problems

@@ -1,0 +1,209 @@
+#include <bilevel/problems/penalised_model.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <bilevel/outcome/violations.hpp>
+
+#include "problems/penalised_curvature.hpp"
+
+namespace bilevel::problems {
+
+using Vec = Eigen::VectorXd;
+using Mat = Eigen::MatrixXd;
+
+PenaltyMap PenaltyMap::global(Index features, Index outputs) {
+  return {std::vector<Index>(static_cast<std::size_t>(features * outputs), 0), 1};
+}
+
+PenaltyMap PenaltyMap::per_feature(Index features, Index outputs) {
+  PenaltyMap map{{}, features};
+  for (Index j = 0; j < features; ++j) map.of.insert(map.of.end(), static_cast<std::size_t>(outputs), j);
+  return map;
+}
+
+PenaltyMap PenaltyMap::per_class(Index features, Index outputs) {
+  PenaltyMap map{{}, outputs};
+  for (Index j = 0; j < features; ++j)
+    for (Index c = 0; c < outputs; ++c) map.of.push_back(c);
+  return map;
+}
+
+PenaltyMap PenaltyMap::per_group(const std::vector<Index>& group, Index groups, Index outputs) {
+  PenaltyMap map{{}, groups};
+  for (const Index each : group) {
+    if (each < 0 || each >= groups)
+      throw InvalidInput(fmt::format("there is no group {} of {}", each, groups));
+    map.of.insert(map.of.end(), static_cast<std::size_t>(outputs), each);
+  }
+  return map;
+}
+
+PenalisedModel::PenalisedModel(std::unique_ptr<DataLoss> training, std::unique_ptr<DataLoss> validation,
+                               Standardisation standardisation, PenaltyMap penalties, bool intercept)
+    : training_(std::move(training)),
+      validation_(std::move(validation)),
+      standardisation_(std::move(standardisation)),
+      penalties_(std::move(penalties)),
+      intercept_(intercept),
+      features_(training_->samples().matrix->features()),
+      outputs_(training_->outputs()),
+      coefficients_(features_ * outputs_),
+      intercepts_(!intercept      ? 0
+                  : outputs_ == 1 ? 1
+                                  : outputs_ - 1),
+      size_(coefficients_ + intercepts_) {
+  if (validation_->samples().matrix->features() != features_ || validation_->outputs() != outputs_)
+    throw InvalidInput("penalised model: training and validation differ in their features or classes");
+  if (standardisation_.shift.size() != features_ || standardisation_.inverse_scale.size() != features_)
+    throw InvalidInput("penalised model: the standardisation does not fit the features");
+  if (static_cast<Index>(penalties_.of.size()) != coefficients_ || penalties_.count < 1)
+    throw InvalidInput("penalised model: the penalties do not fit the coefficients");
+  // Helmert's contrasts: column k compares output k + 1 with the mean of those before it.
+  basis_ = Mat::Zero(outputs_, intercepts_);
+  for (Index k = 0; k < intercepts_; ++k) {
+    if (outputs_ == 1) {
+      basis_(0, 0) = 1;
+      break;
+    }
+    const double length = std::sqrt(static_cast<double>((k + 1) * (k + 2)));
+    basis_.col(k).head(k + 1).setConstant(-1 / length);
+    basis_(k + 1, k) = static_cast<double>(k + 1) / length;
+  }
+  const auto weights = [](const DataLoss& loss) {
+    return loss.samples().weights ? loss.samples().weights->data() : nullptr;
+  };
+  training_extent_ =
+      measure(*training_->samples().matrix, training_->ranges(), weights(*training_), standardisation_);
+  validation_extent_ =
+      measure(*validation_->samples().matrix, validation_->ranges(), weights(*validation_), standardisation_);
+  const auto moments = [&](DataLoss& loss) {
+    Mat m;
+    if (!loss.second_moments(m)) return Mat();
+    // Tᵀ·M·T for one output and units of one.
+    const Index d = features_;
+    const Vec &shift = standardisation_.shift, &inverse = standardisation_.inverse_scale;
+    for (Index j = 0; j < d; ++j) m.row(j) = inverse[j] * (m.row(j) - shift[j] * m.row(d));
+    for (Index j = 0; j < d; ++j) m.col(j) = inverse[j] * (m.col(j) - shift[j] * m.col(d));
+    return Mat(m.cwiseAbs());
+  };
+  training_moments_ = moments(*training_);
+  validation_moments_ = moments(*validation_);
+  lambda_ = Vec::Zero(size_);
+  u_ = g_ = h_ = Vec::Zero((features_ + 1) * outputs_);
+  adopt_units(initial_theta());
+}
+
+PenalisedModel::~PenalisedModel() = default;
+
+void PenalisedModel::adopt_units(const Vec& theta) {
+  // 1/√(Hessian's diagonal), with a loss″ of typical size: it need not be exact, only of the right order.
+  const double typical = training_->shape().typical_curvature;
+  units_.resize(size_);
+  stored_scale_.resize(coefficients_);
+  for (Index k = 0; k < coefficients_; ++k) {
+    const Index j = k / outputs_;
+    const double lambda = std::exp(theta[penalties_.of[static_cast<std::size_t>(k)]]);
+    units_[k] = 1 / std::sqrt(lambda + typical * training_extent_.mean_square[j]);
+    stored_scale_[k] = units_[k] * standardisation_.inverse_scale[j];
+  }
+  units_.tail(intercepts_).setConstant(1 / std::sqrt(typical));
+  measured_ = false;
+}
+
+void PenalisedModel::set_penalties(const Vec& theta) {
+  for (Index k = 0; k < coefficients_; ++k)
+    lambda_[k] = std::exp(theta[penalties_.of[static_cast<std::size_t>(k)]]) * units_[k] * units_[k];
+}
+
+void PenalisedModel::to_stored(const Vec& psi, Vec& u) const {
+  const Index c = outputs_;
+  auto intercept = u.tail(c);
+  intercept.setZero();
+  for (Index k = 0; k < intercepts_; ++k)
+    intercept += basis_.col(k) * (units_[coefficients_ + k] * psi[coefficients_ + k]);
+  u.head(coefficients_) = stored_scale_.cwiseProduct(psi.head(coefficients_));
+  for (Index j = 0; j < features_; ++j) intercept -= standardisation_.shift[j] * u.segment(j * c, c);
+}
+
+void PenalisedModel::pull_back(const double* g, double* out) const {
+  const Index c = outputs_;
+  const double* intercept = g + features_ * c;
+  for (Index j = 0; j < features_; ++j)
+    for (Index o = 0; o < c; ++o) {
+      const Index k = j * c + o;
+      out[k] = stored_scale_[k] * (g[k] - standardisation_.shift[j] * intercept[o]);
+    }
+  for (Index k = 0; k < intercepts_; ++k) {
+    double sum = 0;
+    for (Index o = 0; o < c; ++o) sum += basis_(o, k) * intercept[o];
+    out[coefficients_ + k] = units_[coefficients_ + k] * sum;
+  }
+}
+
+/// out = TᵀMT, where T is to_stored. M is symmetric and is overwritten.
+void PenalisedModel::congruent(Mat& stored, Mat& out) const {
+  const Index n = stored.rows();
+  Mat half(size_, n);
+  for (Index j = 0; j < n; ++j) pull_back(stored.col(j).data(), half.col(j).data());
+  stored = half.transpose();
+  out.resize(size_, size_);
+  for (Index j = 0; j < size_; ++j) pull_back(stored.col(j).data(), out.col(j).data());
+}
+
+double PenalisedModel::inner(const Vec& psi, const Vec& theta, Wanted<Vec> wanted) {
+  set_penalties(theta);
+  to_stored(psi, u_);
+  double value = training_->value(u_, wanted.phi ? &g_ : nullptr);
+  double penalty = 0;
+  for (Index k = 0; k < coefficients_; ++k) penalty += lambda_[k] * psi[k] * psi[k];
+  value += 0.5 * penalty;
+  if (wanted.phi) {
+    pull_back(g_.data(), wanted.phi->data());
+    wanted.phi->array() += lambda_.array() * psi.array();
+  }
+  if (wanted.theta) {
+    wanted.theta->setZero();
+    for (Index k = 0; k < coefficients_; ++k)
+      (*wanted.theta)[penalties_.of[static_cast<std::size_t>(k)]] += 0.5 * lambda_[k] * psi[k] * psi[k];
+  }
+  return value;
+}
+
+double PenalisedModel::outer(const Vec& psi, const Vec&, Wanted<Vec> wanted) {
+  to_stored(psi, u_);
+  const double value = validation_->value(u_, wanted.phi ? &g_ : nullptr);
+  if (wanted.phi) pull_back(g_.data(), wanted.phi->data());
+  if (wanted.theta) wanted.theta->setZero();
+  return value;
+}
+
+void PenalisedModel::linearise(const Vec& psi, const Vec& theta, double beta,
+                               std::unique_ptr<Curvature<Vec>>& reuse) {
+  if (!reuse) reuse = std::make_unique<PenalisedCurvature>(*this);
+  auto& c = static_cast<PenalisedCurvature&>(*reuse);
+  set_penalties(theta);
+  c.lambda = lambda_;
+  c.cross = lambda_.cwiseProduct(psi);
+  c.beta = beta;
+  c.formed = false;
+  to_stored(psi, u_);
+  training_->bend_at(u_, c.bend);
+  if (beta != 0) validation_->bend_at(u_, c.validation_bend);
+}
+
+Vec PenalisedModel::stored_coefficients(const Vec& phi) const {
+  Vec u((features_ + 1) * outputs_);
+  to_stored(phi.cwiseQuotient(units_), u);
+  return u;
+}
+
+Vec PenalisedModel::standardised_coefficients(const Vec& phi) const {
+  Vec out((features_ + 1) * outputs_);
+  out.head(coefficients_) = phi.head(coefficients_);
+  out.tail(outputs_) = basis_ * phi.tail(intercepts_);
+  return out;
+}
+
+}  // namespace bilevel::problems

@@ -1,0 +1,395 @@
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include <bilevel/outcome/violations.hpp>
+#include <bilevel/problems/data_loss.hpp>
+
+namespace bilevel::problems {
+namespace {
+
+using Vec = Eigen::VectorXd;
+using Mat = Eigen::MatrixXd;
+using kernels::Loss;
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+/// Up to here the matrix of the squared loss, which is the same everywhere, is formed once: later values and
+/// products cost d² instead of n·d.
+constexpr Index kept_gram = 1200;
+/// Up to here the second moments are formed once, for the certificates.
+constexpr Index kept_moments = 300;
+/// Up to here a matrix that changes with u is formed where it is asked for.
+constexpr Index formed_gram = 2000;
+
+LossShape shape_of(Loss loss, double threshold, double mean_label) {
+  switch (loss) {
+    case Loss::squared:
+      return {1, 0, infinite, false, 0, 1};
+    case Loss::logistic:  // σ′ ≤ ¼ and |σ″| ≤ 1/(6√3); |σ″| = σ′|1 − 2σ| ≤ σ′
+      return {0.25, 0.0962250448649377, 1, false, 1, 0.25};
+    case Loss::poisson:  // loss″ = exp(m), whose mean is that of the labels at the optimum
+      return {infinite, infinite, infinite, false, 1, std::max(mean_label, 1e-3)};
+    case Loss::huber:
+      return {1, 0, threshold, true, 0, 1};
+    case Loss::squared_hinge:
+      return {1, 0, infinite, true, 0, 1};
+  }
+  return {};
+}
+
+void require_labels(Loss loss, const Vec& labels, const std::vector<RowRange>& ranges) {
+  for (const auto& [first, last] : ranges)
+    for (Index i = first; i < last; ++i) {
+      const double y = labels[i];
+      if ((loss == Loss::logistic || loss == Loss::squared_hinge) && y != 1 && y != -1)
+        throw InvalidInput(
+            fmt::format("the label in row {} (counted from 0) is {}; this loss wants -1 and 1", i, y));
+      if (loss == Loss::poisson && y < 0)
+        throw InvalidInput(
+            fmt::format("the target in row {} (counted from 0) is {}; Poisson wants counts ≥ 0", i, y));
+    }
+}
+
+/// One range of rows with the scratch that its kernels need.
+struct Segment {
+  Segment(const Samples& samples, RowRange range, double threshold)
+      : rows{samples.labels->data() + range.first,
+             samples.weights ? samples.weights->data() + range.first : nullptr,
+             samples.offsets ? samples.offsets->data() + range.first : nullptr, threshold} {
+    if (samples.matrix->sparse()) {
+      sparse = samples.matrix->sparse_rows(range);
+      sparse_workspace.emplace(*sparse);
+    } else {
+      dense = samples.matrix->dense_rows(range);
+      workspace.emplace(*dense);
+    }
+  }
+
+  double value(Loss loss, const double* u, double* gradient, double* bend) {
+    return dense ? kernels::value_with_gradient(loss, *dense, u, rows, gradient, bend, *workspace)
+                 : kernels::value_with_gradient(loss, *sparse, u, rows, gradient, bend, *sparse_workspace);
+  }
+  void curvature(Loss loss, const double* u, double* bend) {
+    dense ? kernels::curvature(loss, *dense, u, rows, bend, *workspace)
+          : kernels::curvature(loss, *sparse, u, rows, bend, *sparse_workspace);
+  }
+  void product(const double* bend, const double* v, double* out) {
+    dense ? kernels::product(*dense, bend, v, out, *workspace)
+          : kernels::product(*sparse, bend, v, out, *sparse_workspace);
+  }
+  void gram(const double* bend, double* out) {
+    dense ? kernels::gram(*dense, bend, out, *workspace)
+          : kernels::gram(*sparse, bend, out, *sparse_workspace);
+  }
+  void gram_diagonal(const double* bend, double* out) {
+    dense ? kernels::gram_diagonal(*dense, bend, out, *workspace)
+          : kernels::gram_diagonal(*sparse, bend, out, *sparse_workspace);
+  }
+  void margins(const double* u, double* out) {
+    dense ? kernels::margins(*dense, u, rows.offsets, out, *workspace)
+          : kernels::margins(*sparse, u, rows.offsets, out, *sparse_workspace);
+  }
+
+  kernels::Rows rows;
+  std::optional<kernels::View> dense;
+  std::optional<kernels::SparseView> sparse;
+  std::optional<kernels::Workspace> workspace;
+  std::optional<kernels::SparseWorkspace> sparse_workspace;
+};
+
+class ScalarLoss : public DataLoss {
+ public:
+  ScalarLoss(Loss loss, Samples samples, std::vector<RowRange> ranges, double threshold)
+      : DataLoss(std::move(samples), std::move(ranges)),
+        loss_(loss),
+        threshold_(threshold),
+        inverse_weight_(1 / total_weight_),
+        size_(samples_.matrix->features() + 1) {
+    if (!samples_.labels) throw InvalidInput("data loss: there are no labels");
+    require_labels(loss, *samples_.labels, ranges_);
+    double sum = 0;
+    for (const auto& range : ranges_) {
+      segments_.emplace_back(samples_, range, threshold);
+      for (Index i = range.first; i < range.second; ++i)
+        sum += (samples_.weights ? (*samples_.weights)[i] : 1) * (*samples_.labels)[i];
+    }
+    mean_label_ = sum * inverse_weight_;
+    scratch_ = unit_ = Vec::Zero(size_);
+    unit_[size_ - 1] = 1;
+    if (loss_ != Loss::squared) {
+      bend_ = Vec::Zero(row_count());
+      bend_point_ = Vec::Zero(size_);
+    }
+  }
+
+  LossShape shape() const override { return shape_of(loss_, threshold_, mean_label_); }
+
+  double value(const Vec& u, Vec* gradient) override {
+    const bool bend = gradient && loss_ != Loss::squared;
+    double sum = 0;
+    Index place = 0;
+    for (std::size_t k = 0; k < segments_.size(); ++k) {
+      double* target = !gradient ? nullptr : k == 0 ? gradient->data() : scratch_.data();
+      sum += segments_[k].value(loss_, u.data(), target, bend ? bend_.data() + place : nullptr);
+      if (gradient && k > 0) *gradient += scratch_;
+      place += ranges_[k].second - ranges_[k].first;
+    }
+    if (gradient) *gradient *= inverse_weight_;
+    if (bend) {
+      bend_point_ = u;
+      bend_valid_ = true;
+    }
+    const double mean = sum * inverse_weight_;
+    // Squared loss and squared hinge are ½·slope² where they are not flat, Huber's slope is bounded, and
+    // Poisson's is measured by its worst: (exp(m) − y)² ≤ max|exp(m) − y|·…, from the curvature.
+    slope_size_ =
+        loss_ == Loss::logistic ? 1
+        : loss_ == Loss::huber  ? threshold_
+        : loss_ == Loss::poisson
+            ? (bend ? std::abs(bend_.maxCoeff()) + samples_.labels->lpNorm<Eigen::Infinity>() : infinite)
+            : std::sqrt(2 * std::max(0.0, mean));
+    return mean;
+  }
+
+  void bend_at(const Vec& u, Bend& bend) override {
+    if (loss_ == Loss::squared) {
+      // Null weights are ones for the kernels: nothing to keep unless samples are weighted.
+      if (samples_.weights && bend.weights.size() == 0) {
+        bend.weights.resize(row_count());
+        Index place = 0;
+        for (const auto& [first, last] : ranges_) {
+          bend.weights.segment(place, last - first) = samples_.weights->segment(first, last - first);
+          place += last - first;
+        }
+      }
+      return;
+    }
+    if (bend_valid_ && bend_point_ == u) {
+      bend.weights = bend_;
+      return;
+    }
+    bend.weights.resize(row_count());
+    for_each_segment([&](Segment& segment, Index place) {
+      segment.curvature(loss_, u.data(), bend.weights.data() + place);
+    });
+  }
+
+  void times(const Bend& bend, const Vec& v, Vec& out) override {
+    out.setZero();
+    for_each_segment([&](Segment& segment, Index place) {
+      segment.product(weights_at(bend, place), v.data(), scratch_.data());
+      out += scratch_;
+    });
+    out *= inverse_weight_;
+  }
+
+  void diagonal(const Bend& bend, Vec& squares, Vec& with_intercept, Mat& intercepts) override {
+    squares.setZero(size_);
+    with_intercept.resize(size_);
+    for_each_segment([&](Segment& segment, Index place) {
+      segment.gram_diagonal(weights_at(bend, place), scratch_.data());
+      squares += scratch_;
+    });
+    squares *= inverse_weight_;
+    times(bend, unit_, with_intercept);
+    intercepts = squares.tail(1);
+  }
+
+  bool dense(const Bend& bend, Mat& out) override {
+    if (size_ > formed_gram) return false;
+    out.resize(size_, size_);
+    if (segments_.size() == 1) {
+      segments_[0].gram(weights_at(bend, 0), out.data());
+    } else {
+      gram_.resize(size_, size_);
+      out.setZero();
+      for_each_segment([&](Segment& segment, Index place) {
+        segment.gram(weights_at(bend, place), gram_.data());
+        out += gram_;
+      });
+    }
+    out *= inverse_weight_;
+    return true;
+  }
+
+  bool second_moments(Mat& out) override {
+    if (size_ > kept_moments) return false;
+    out.setZero(size_, size_);
+    gram_.resize(size_, size_);
+    for_each_segment([&](Segment& segment, Index) {
+      segment.gram(segment.rows.weights, gram_.data());
+      out += gram_;
+    });
+    gram_.resize(0, 0);
+    out *= inverse_weight_;
+    return true;
+  }
+
+  double distance_to_kink(const Vec& u) override {
+    if (loss_ != Loss::huber && loss_ != Loss::squared_hinge) return infinite;
+    Vec margins(row_count());
+    double least = infinite;
+    for_each_segment([&](Segment& segment, Index place) {
+      segment.margins(u.data(), margins.data() + place);
+      const Index rows = segment.dense ? segment.dense->rows : segment.sparse->rows;
+      for (Index i = 0; i < rows; ++i) {
+        const double y = segment.rows.labels[i], m = margins[place + i];
+        if (segment.rows.weights && segment.rows.weights[i] == 0) continue;
+        least = std::min(least,
+                         loss_ == Loss::huber ? std::abs(std::abs(m - y) - threshold_) : std::abs(1 - y * m));
+      }
+    });
+    return least;
+  }
+
+  double slope_size() const override { return slope_size_; }
+  double largest_bend(const Bend& bend) const override {
+    if (bend.weights.size() == 0) return 1;
+    if (!samples_.weights) return bend.weights.maxCoeff();
+    double largest = 0;
+    Index place = 0;
+    for (const auto& [first, last] : ranges_)
+      for (Index i = first; i < last; ++i, ++place)
+        if ((*samples_.weights)[i] > 0)
+          largest = std::max(largest, bend.weights[place] / (*samples_.weights)[i]);
+    return largest;
+  }
+  void least_bends(const Bend& bend, Vec& mean_of_rows) override {
+    mean_of_rows.resize(size_);
+    times(bend, unit_, mean_of_rows);
+  }
+
+  Depths depths() const override {
+    Depths most{0, 0, 0};
+    for (const Segment& segment : segments_) {
+      if (segment.dense) {
+        const kernels::Chunking& c = segment.workspace->chunking();
+        most = {std::max(most.margin, c.margin_depth()), std::max(most.sum, c.sum_depth()),
+                std::max(most.dense, c.gram_depth())};
+      } else {
+        const kernels::SparseChunking& c = segment.sparse_workspace->chunking();
+        most = {std::max(most.margin, c.margin_depth()), std::max(most.sum, c.sum_depth()),
+                std::max(most.dense, c.gram_depth())};
+      }
+    }
+    const double extra = static_cast<double>(segments_.size());
+    return {most.margin + 1, most.sum + extra, most.dense + extra};
+  }
+
+  void rows(const Vec& u, Vec* losses, Vec& margins) override {
+    margins.resize(row_count());
+    if (losses) losses->resize(row_count());
+    for_each_segment([&](Segment& segment, Index place) {
+      segment.margins(u.data(), margins.data() + place);
+      if (!losses) return;
+      const Index count = segment.dense ? segment.dense->rows : segment.sparse->rows;
+      for (Index i = 0; i < count; ++i)
+        (*losses)[place + i] = single(margins[place + i], segment.rows.labels[i]);
+    });
+  }
+
+ protected:
+  template <class Work>
+  void for_each_segment(Work&& work) {
+    Index place = 0;
+    for (std::size_t k = 0; k < segments_.size(); ++k) {
+      work(segments_[k], place);
+      place += ranges_[k].second - ranges_[k].first;
+    }
+  }
+  const double* weights_at(const Bend& bend, Index place) const {
+    return bend.weights.size() == 0 ? nullptr : bend.weights.data() + place;
+  }
+  double single(double m, double y) const {
+    switch (loss_) {
+      case Loss::squared:
+        return 0.5 * (m - y) * (m - y);
+      case Loss::logistic:
+        return std::log1p(std::exp(-std::abs(m))) + std::max(0.0, -y * m);
+      case Loss::poisson:
+        return std::exp(m) - y * m;
+      case Loss::huber: {
+        const double r = std::abs(m - y);
+        return r <= threshold_ ? 0.5 * r * r : threshold_ * (r - 0.5 * threshold_);
+      }
+      case Loss::squared_hinge: {
+        const double short_of = std::max(0.0, 1 - y * m);
+        return 0.5 * short_of * short_of;
+      }
+    }
+    return 0;
+  }
+
+  Loss loss_;
+  double threshold_, inverse_weight_, mean_label_ = 0, slope_size_ = infinite;
+  Index size_;
+  std::vector<Segment> segments_;
+  Vec scratch_, unit_;
+  Mat gram_;
+  // loss″ at the last u whose gradient was asked for: Newton's method bends there next.
+  Vec bend_, bend_point_;
+  bool bend_valid_ = false;
+};
+
+/// The squared loss in few dimensions: ½uᵀGu − c·u + ½y², with G and c formed once.
+class KeptSquaredLoss final : public ScalarLoss {
+ public:
+  KeptSquaredLoss(Samples samples, std::vector<RowRange> ranges)
+      : ScalarLoss(Loss::squared, std::move(samples), std::move(ranges), 1) {
+    Bend bend;
+    ScalarLoss::bend_at(Vec(), bend);
+    ScalarLoss::dense(bend, kept_);
+    // At u = 0 the slope is offset − label: minus c. The rest of value() would cancel less well from there.
+    correlation_.resize(size_);
+    const Vec zero = Vec::Zero(size_);
+    squares_ = 2 * ScalarLoss::value(zero, &correlation_);
+    gram_.resize(0, 0);
+  }
+
+  double value(const Vec& u, Vec* gradient) override {
+    scratch_.noalias() = kept_.selfadjointView<Eigen::Lower>() * u;
+    const double value = 0.5 * u.dot(scratch_) + u.dot(correlation_) + 0.5 * squares_;
+    if (gradient) *gradient = scratch_ + correlation_;
+    return value;
+  }
+  void bend_at(const Vec&, Bend&) override {}
+  void times(const Bend&, const Vec& v, Vec& out) override {
+    out.noalias() = kept_.selfadjointView<Eigen::Lower>() * v;
+  }
+  void diagonal(const Bend&, Vec& squares, Vec& with_intercept, Mat& intercepts) override {
+    squares = kept_.diagonal();
+    with_intercept = kept_.col(size_ - 1);
+    intercepts = squares.tail(1);
+  }
+  bool dense(const Bend&, Mat& out) override {
+    out = kept_;
+    return true;
+  }
+  double slope_size() const override { return std::sqrt(squares_); }
+  bool keeps_moments() const override { return true; }
+  Depths depths() const override {
+    const Depths d = ScalarLoss::depths();
+    // Margins never appear; a gradient is a row of G times u.
+    return {d.margin, d.dense + static_cast<double>(size_) + 2, d.dense};
+  }
+
+ private:
+  Mat kept_;
+  Vec correlation_;
+  double squares_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<DataLoss> make_scalar_loss(Loss loss, Samples samples, std::vector<RowRange> ranges,
+                                           double threshold) {
+  if (!(threshold > 0))
+    throw InvalidInput(fmt::format("huber: the threshold {} must be positive", threshold));
+  if (loss == Loss::squared && samples.matrix && samples.matrix->features() < kept_gram)
+    return std::make_unique<KeptSquaredLoss>(std::move(samples), std::move(ranges));
+  return std::make_unique<ScalarLoss>(loss, std::move(samples), std::move(ranges), threshold);
+}
+
+}  // namespace bilevel::problems

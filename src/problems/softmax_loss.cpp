@@ -1,0 +1,253 @@
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include <bilevel/outcome/violations.hpp>
+#include <bilevel/problems/data_loss.hpp>
+#include <bilevel/problems/softmax_kernels.hpp>
+
+namespace bilevel::problems {
+namespace {
+
+using Vec = Eigen::VectorXd;
+using Mat = Eigen::MatrixXd;
+
+/// Up to here, in stored coefficients, the whole matrix is formed where it is asked for.
+constexpr Index formed = 800;
+/// Up to here, in features, the second moments are formed once, for the certificates.
+constexpr Index kept_moments = 300;
+
+class SoftmaxLoss final : public DataLoss {
+ public:
+  SoftmaxLoss(Index classes, Samples samples, std::vector<RowRange> ranges)
+      : DataLoss(std::move(samples), std::move(ranges)),
+        classes_(classes),
+        inverse_weight_(1 / total_weight_),
+        size_((samples_.matrix->features() + 1) * classes) {
+    if (classes < 2) throw InvalidInput(fmt::format("softmax: {} classes, it takes two or more", classes));
+    if (!samples_.classes || static_cast<Index>(samples_.classes->size()) != samples_.matrix->rows())
+      throw InvalidInput("softmax: there is no class for every row");
+    if (samples_.offsets) throw InvalidInput("softmax: offsets are not offered for several classes");
+    for (const auto& range : ranges_) {
+      for (Index i = range.first; i < range.second; ++i) {
+        const int label = (*samples_.classes)[static_cast<std::size_t>(i)];
+        if (label < 0 || label >= classes)
+          throw InvalidInput(fmt::format("softmax: row {} has class {} of {}", i, label, classes));
+      }
+      Segment& segment = segments_.emplace_back();
+      segment.labels = samples_.classes->data() + range.first;
+      segment.weights = samples_.weights ? samples_.weights->data() + range.first : nullptr;
+      segment.rows = range.second - range.first;
+      if (samples_.matrix->sparse()) {
+        segment.sparse = samples_.matrix->sparse_rows(range);
+        segment.workspace.emplace(*segment.sparse, classes);
+      } else {
+        segment.dense = samples_.matrix->dense_rows(range);
+        segment.workspace.emplace(*segment.dense, classes);
+      }
+    }
+    scratch_ = bend_point_ = Vec::Zero(size_);
+    bend_ = Vec::Zero(row_count() * classes_);
+  }
+
+  Index outputs() const override { return classes_; }
+  LossShape shape() const override {
+    // diag(p) − ppᵀ has norm ≤ ½. Its derivative along a unit vector is a third central moment of a variable
+    // whose range is at most √2, hence at most (√2)³/(6√3); relative to the variance it is at most the range
+    // of the direction, √2. The slope p − e_y is at most √2 long.
+    const double c = static_cast<double>(classes_);
+    return {0.5, 0.2721655269759087, 1.4142135623730951, false, 1.4142135623730951, (1 - 1 / c) / c};
+  }
+
+  double value(const Vec& u, Vec* gradient) override {
+    double sum = 0;
+    for_each_segment([&](Segment& s, Index place) {
+      double* target = !gradient ? nullptr : place == 0 ? gradient->data() : scratch_.data();
+      double* probabilities = gradient ? bend_.data() + place * classes_ : nullptr;
+      sum += s.dense ? kernels::softmax_value_with_gradient(*s.dense, classes_, u.data(), s.labels, s.weights,
+                                                            target, probabilities, *s.workspace)
+                     : kernels::softmax_value_with_gradient(*s.sparse, classes_, u.data(), s.labels,
+                                                            s.weights, target, probabilities, *s.workspace);
+      if (gradient && place > 0) *gradient += scratch_;
+    });
+    if (gradient) {
+      *gradient *= inverse_weight_;
+      bend_point_ = u;
+      bend_valid_ = true;
+    }
+    return sum * inverse_weight_;
+  }
+
+  void bend_at(const Vec& u, Bend& bend) override {
+    if (!bend_valid_ || bend_point_ != u) {
+      Vec unused(size_);
+      value(u, &unused);
+    }
+    bend.weights = bend_;
+  }
+
+  void times(const Bend& bend, const Vec& v, Vec& out) override {
+    out.setZero();
+    for_each_segment([&](Segment& s, Index place) {
+      const double* p = bend.weights.data() + place * classes_;
+      s.dense ? kernels::softmax_product(*s.dense, classes_, p, s.weights, v.data(), scratch_.data(),
+                                         *s.workspace)
+              : kernels::softmax_product(*s.sparse, classes_, p, s.weights, v.data(), scratch_.data(),
+                                         *s.workspace);
+      out += scratch_;
+    });
+    out *= inverse_weight_;
+  }
+
+  void diagonal(const Bend& bend, Vec& squares, Vec& with_intercept, Mat& intercepts) override {
+    squares.setZero(size_);
+    with_intercept.setZero(size_);
+    intercepts.setZero(classes_, classes_);
+    const ModelMatrix& x = *samples_.matrix;
+    const Index c = classes_;
+    Index row = 0;
+    for (const auto& [first, last] : ranges_)
+      for (Index i = first; i < last; ++i, ++row) {
+        const auto p = bend.weights.segment(row * c, c).array();
+        const double w = samples_.weights ? (*samples_.weights)[i] : 1;
+        const Vec bends = w * p * (1 - p);
+        x.for_each(i, [&](Index j, double value) {
+          if (value == 0) return;
+          squares.segment(j * c, c) += value * value * bends;
+          with_intercept.segment(j * c, c) += value * bends;
+        });
+        squares.tail(c) += bends;
+        intercepts.diagonal() += w * p.matrix();
+        intercepts.noalias() -= w * p.matrix() * p.matrix().transpose();
+      }
+    with_intercept.tail(c) = squares.tail(c);
+    squares *= inverse_weight_;
+    with_intercept *= inverse_weight_;
+    intercepts *= inverse_weight_;
+  }
+
+  bool dense(const Bend& bend, Mat& out) override {
+    if (size_ > formed || samples_.matrix->sparse()) return false;
+    const Index c = classes_, n = size_ / c;
+    out.setZero(size_, size_);
+    block_.resize(n, n);
+    for_each_segment([&](Segment& s, Index place) {
+      if (!s.gram_workspace) s.gram_workspace.emplace(*s.dense);
+      weights_.resize(s.rows);
+      for (Index a = 0; a < c; ++a)
+        for (Index b = 0; b <= a; ++b) {
+          // p_a(1 − p_a) on the diagonal, −p_a·p_b beside it; the kernel takes weights ≥ 0.
+          for (Index i = 0; i < s.rows; ++i) {
+            const double* p = bend.weights.data() + (place + i) * c;
+            weights_[i] = (s.weights ? s.weights[i] : 1) * p[a] * (a == b ? 1 - p[a] : p[b]);
+          }
+          kernels::gram(*s.dense, weights_.data(), block_.data(), *s.gram_workspace);
+          const double sign = a == b ? 1 : -1;
+          for (Index j = 0; j < n; ++j)
+            for (Index i = 0; i < n; ++i) {
+              out(i * c + a, j * c + b) += sign * block_(i, j);
+              if (a != b) out(j * c + b, i * c + a) += sign * block_(i, j);
+            }
+        }
+    });
+    out *= inverse_weight_;
+    return true;
+  }
+
+  bool second_moments(Mat& out) override {
+    const Index n = size_ / classes_;
+    if (n > kept_moments || samples_.matrix->sparse()) return false;
+    out.setZero(n, n);
+    block_.resize(n, n);
+    for_each_segment([&](Segment& s, Index) {
+      if (!s.gram_workspace) s.gram_workspace.emplace(*s.dense);
+      kernels::gram(*s.dense, s.weights, block_.data(), *s.gram_workspace);
+      out += block_;
+    });
+    out *= inverse_weight_;
+    return true;
+  }
+  double slope_size() const override { return 1.4142135623730951; }
+  double largest_bend(const Bend&) const override { return 0.5; }
+  /// For v ⟂ 1: vᵀ(diag(p) − ppᵀ)v = min_a Σ p_c (v_c − a)² ≥ min_c p_c · ‖v‖².
+  void least_bends(const Bend& bend, Vec& mean_of_rows) override {
+    const ModelMatrix& x = *samples_.matrix;
+    mean_of_rows.setZero(x.features() + 1);
+    Index row = 0;
+    for (const auto& [first, last] : ranges_)
+      for (Index i = first; i < last; ++i, ++row) {
+        const double w = (samples_.weights ? (*samples_.weights)[i] : 1) *
+                         bend.weights.segment(row * classes_, classes_).minCoeff();
+        x.for_each(i, [&](Index j, double value) { mean_of_rows[j] += w * value; });
+        mean_of_rows[x.features()] += w;
+      }
+    mean_of_rows *= inverse_weight_;
+  }
+
+  Depths depths() const override {
+    Depths most{0, 0, 0};
+    for (const Segment& s : segments_) {
+      const double dense = s.dense ? kernels::Chunking(s.rows, s.dense->stride).gram_depth() : 0;
+      most = {std::max(most.margin, s.workspace->margin_depth()),
+              std::max(most.sum, s.workspace->sum_depth()), std::max(most.dense, dense)};
+    }
+    const double extra = static_cast<double>(segments_.size() + 8);
+    return {most.margin + 1, most.sum + extra, most.dense + extra};
+  }
+
+  void rows(const Vec& u, Vec* losses, Vec& margins) override {
+    margins.resize(row_count() * classes_);
+    for_each_segment([&](Segment& s, Index place) {
+      double* out = margins.data() + place * classes_;
+      s.dense ? kernels::softmax_margins(*s.dense, classes_, u.data(), out, *s.workspace)
+              : kernels::softmax_margins(*s.sparse, classes_, u.data(), out, *s.workspace);
+    });
+    if (!losses) return;
+    losses->resize(row_count());
+    for_each_segment([&](Segment& s, Index place) {
+      for (Index i = 0; i < s.rows; ++i) {
+        const auto m = margins.segment((place + i) * classes_, classes_).array();
+        const double top = m.maxCoeff();
+        (*losses)[place + i] = top + std::log((m - top).exp().sum()) - m[s.labels[i]];
+      }
+    });
+  }
+
+ private:
+  struct Segment {
+    const int* labels = nullptr;
+    const double* weights = nullptr;
+    Index rows = 0;
+    std::optional<kernels::View> dense;
+    std::optional<kernels::SparseView> sparse;
+    std::optional<kernels::SoftmaxWorkspace> workspace;
+    std::optional<kernels::Workspace> gram_workspace;
+  };
+
+  template <class Work>
+  void for_each_segment(Work&& work) {
+    Index place = 0;
+    for (Segment& segment : segments_) {
+      work(segment, place);
+      place += segment.rows;
+    }
+  }
+
+  Index classes_;
+  double inverse_weight_;
+  Index size_;
+  std::vector<Segment> segments_;
+  Vec scratch_, weights_;
+  Mat block_;
+  Vec bend_, bend_point_;  // probabilities at the last u whose gradient was asked for
+  bool bend_valid_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<DataLoss> make_softmax_loss(Index classes, Samples samples, std::vector<RowRange> ranges) {
+  return std::make_unique<SoftmaxLoss>(classes, std::move(samples), std::move(ranges));
+}
+
+}  // namespace bilevel::problems

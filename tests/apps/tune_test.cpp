@@ -1,0 +1,397 @@
+// `bilevel tune` and `bilevel predict` as a person uses them: results, files, refusals, and runs cut short.
+
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <random>
+#include <thread>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include "program.hpp"
+
+namespace {
+
+using namespace program;
+
+std::string write(const std::string& name, const std::string& text) {
+  const std::string path = scratch(name);
+  std::ofstream(path) << text;
+  return path;
+}
+
+std::vector<std::vector<std::string>> table(const std::string& path) {
+  std::vector<std::vector<std::string>> rows;
+  std::istringstream lines(slurp(path));
+  for (std::string line; std::getline(lines, line);) {
+    rows.emplace_back();
+    std::istringstream cells(line);
+    for (std::string cell; std::getline(cells, cell, ',');) rows.back().push_back(cell);
+  }
+  return rows;
+}
+
+/// Rows of four features, one of them a category, and a target: "number", "count", or that many classes.
+std::string data_file(const std::string& name, int rows, const std::string& target, std::uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  std::normal_distribution<double> normal;
+  const char* colours[] = {"red", "green", "blue, dark"};
+  std::ostringstream out;
+  out.precision(17);
+  out << "size,weight,\"colour\",noise,answer\n";
+  for (int i = 0; i < rows; ++i) {
+    const double size = 30 + 5 * normal(engine), weight = normal(engine), noise = normal(engine);
+    const auto colour = engine() % 3;
+    const double margin = 0.3 * (size - 30) - weight + (colour == 0 ? 1 : 0) + 0.5 * normal(engine);
+    out << size << "," << weight << ",\"" << colours[colour] << "\"," << noise << ",";
+    if (target == "number")
+      out << 100 + 10 * margin;
+    else if (target == "count")
+      out << std::floor(std::exp(std::min(3.0, 0.5 * margin + 0.5)));
+    else
+      out << (target == "2" ? (margin > 0 ? "yes" : "no")
+              : margin > 1  ? "high"
+              : margin > -1 ? "middle"
+                            : "low");
+    out << "\n";
+  }
+  return write(name, out.str());
+}
+
+std::size_t checkpoints() {
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("."))
+    count += entry.path().filename().string().starts_with("bilevel-tune-");
+  return count;
+}
+
+TEST(Tune, HelpPrintsWhatIsMinimised) {
+  const Result r = run("tune --help");
+  EXPECT_EQ(r.code, 0);
+  for (const char* expected : {"exp(θ_j) φ_j²", "mean validation loss", "--bounds", "-10:10", "Examples"})
+    EXPECT_NE(r.out.find(expected), std::string::npos) << expected;
+  EXPECT_NE(run("predict --help").out.find("Examples"), std::string::npos);
+}
+
+TEST(Tune, TheExampleWithAllItsOutputs) {
+  const std::string json_path = scratch("tune.json"), report = scratch("tune.html"),
+                    model = scratch("model.json");
+  const std::size_t before = checkpoints();
+  const Result r = run("tune --example --json " + json_path + " --report " + report + " --save " + model);
+  ASSERT_EQ(r.code, 0) << r.out << r.err;
+  EXPECT_EQ(checkpoints(), before) << "a run that ends leaves nothing behind";
+  EXPECT_EQ(r.err, "") << "no progress where there is no terminal";
+  for (const char* expected : {"tuned", "default", "validation loss", "certificate", "trusted", "written"})
+    EXPECT_NE(r.out.find(expected), std::string::npos) << expected;
+  const json j = json::parse(slurp(json_path));
+  EXPECT_EQ(j["command"], "tune");
+  EXPECT_EQ(j["status"], "converged");
+  EXPECT_EQ(j["certificate"]["verdict"], "trusted");
+  for (const char* field : {"train_loss", "validation_loss", "seconds", "gradient_norm"})
+    EXPECT_TRUE(j[field].is_number()) << field;
+  EXPECT_LE(j["gradient_norm"].get<double>(), 1e-6);
+  for (const char* field : {"loss", "accuracy", "auc", "rows"})
+    EXPECT_TRUE(j["test"][field].is_number()) << field;
+  ASSERT_EQ(j["penalties"].size(), 60U);
+  std::size_t upper = 0;
+  for (const json& penalty : j["penalties"]) {
+    EXPECT_TRUE(penalty["name"].is_string());
+    const double value = penalty["log_lambda"];
+    EXPECT_GE(value, -10);
+    EXPECT_LE(value, 10);
+    EXPECT_EQ(penalty["at_bound"], value >= 10    ? json("upper")
+                                   : value <= -10 ? json("lower")
+                                                  : json(nullptr));
+    upper += value >= 10;
+  }
+  EXPECT_GT(upper, 10U) << "useless features run to the upper end";
+  const json &grid = j["baseline"]["grid"], &standard = j["baseline"]["default"];
+  for (const char* field : {"validation_loss", "fits", "seconds", "lambda"})
+    EXPECT_TRUE(grid[field].is_number()) << field;
+  EXPECT_TRUE(grid["test"]["loss"].is_number());
+  EXPECT_TRUE(standard["validation_loss"].is_number());
+  EXPECT_EQ(grid["fits"], 21 * 5);
+  EXPECT_LT(j["validation_loss"].get<double>(), grid["validation_loss"].get<double>());
+  EXPECT_LE(grid["validation_loss"].get<double>(), standard["validation_loss"].get<double>() * (1 + 1e-3));
+  EXPECT_NEAR(std::log(grid["lambda"].get<double>()), grid["log_lambda"].get<double>(), 1e-9);
+  EXPECT_LE(grid["seconds"].get<double>(), j["seconds"].get<double>());
+
+  const std::string page = slurp(report);
+  EXPECT_NE(page.find("<html"), std::string::npos);
+  EXPECT_NE(page.find("strong_1"), std::string::npos);
+  EXPECT_NE(page.find("--example"), std::string::npos) << "the command that reproduces it";
+  const json saved = json::parse(slurp(model));
+  EXPECT_EQ(saved["format"], "bilevel-model");
+  EXPECT_EQ(saved["version"], 1);
+  EXPECT_EQ(saved["coefficients"].size(), 60U);
+
+  // Again: the same numbers.
+  const json again = run_json("tune --example", 0);
+  EXPECT_EQ(again["penalties"], j["penalties"]);
+  EXPECT_EQ(again["validation_loss"], j["validation_loss"]);
+}
+
+TEST(Tune, PredictionsReproduceTheTestQuality) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"2", "logistic"},   {"2", "squared-hinge"}, {"3", "softmax --penalty per-class"},
+      {"3", "softmax"},    {"number", "ridge"},    {"number", "huber"},
+      {"count", "poisson"}};
+  for (const auto& [target, model] : cases) {
+    SCOPED_TRACE(model);
+    const std::string first = data_file("first.csv", 150, target, 1),
+                      second = data_file("second.csv", 60, target, 2);
+    const std::string saved = scratch("saved.json"), predicted = scratch("predicted.csv");
+    const json j =
+        run_json("tune " + first + " --model " + model + " --cv 3 --test " + second + " --save " + saved, 0);
+    const Result r = run("predict " + saved + " " + second + " --output " + predicted);
+    ASSERT_EQ(r.code, 0) << r.err;
+    EXPECT_EQ(run("predict " + saved + " " + second).out, slurp(predicted));
+    const auto predictions = table(predicted), truth = table(second);
+    ASSERT_EQ(predictions.size(), truth.size());
+    double right = 0, square = 0, loss = 0;
+    for (std::size_t i = 1; i < truth.size(); ++i) {
+      const std::string &given = predictions[i][0], &own = truth[i].back();
+      if (j["test"].contains("accuracy")) {
+        right += given == own;
+        double sum = 0;
+        for (std::size_t c = 1; c < predictions[i].size(); ++c) {
+          if (predictions[0][c] == "probability of " + own) loss -= std::log(std::stod(predictions[i][c]));
+          sum += std::stod(predictions[i][c]);
+        }
+        if (predictions[0][1].starts_with("probability")) {
+          EXPECT_NEAR(sum, 1, 1e-12);
+        }
+      } else {
+        square += std::pow(std::stod(given) - std::stod(own), 2);
+      }
+    }
+    const double rows = static_cast<double>(truth.size() - 1);
+    if (j["test"].contains("accuracy")) {
+      EXPECT_NEAR(j["test"]["accuracy"].get<double>(), right / rows, 1e-12);
+      if (predictions[0][1].starts_with("probability")) {
+        EXPECT_NEAR(j["test"]["loss"].get<double>(), loss / rows, 1e-9);
+      }
+    } else {
+      EXPECT_NEAR(j["test"]["rmse"].get<double>(), std::sqrt(square / rows), 1e-9 * std::sqrt(square / rows));
+    }
+    // A file without the target, its columns in another order.
+    std::string bare = "noise,colour,weight,size\n";
+    std::istringstream lines(slurp(second));
+    std::string line;
+    std::getline(lines, line);
+    while (std::getline(lines, line)) {
+      const auto comma = [&](int k) {
+        std::size_t at = 0;
+        for (bool quoted = false; k > 0; ++at) {
+          quoted ^= line[at] == '"';
+          k -= line[at] == ',' && !quoted;
+        }
+        return at;
+      };
+      bare += line.substr(comma(3), comma(4) - comma(3)) + line.substr(comma(2), comma(3) - comma(2)) +
+              line.substr(comma(1), comma(2) - comma(1)) + line.substr(0, comma(1) - 1) + "\n";
+    }
+    EXPECT_EQ(run("predict " + saved + " " + write("bare.csv", bare)).out, slurp(predicted));
+  }
+}
+
+TEST(Tune, BadInputSaysWhatToDoAndLeavesFilesAlone) {
+  const std::string good = data_file("good.csv", 40, "2", 3),
+                    numbers = data_file("numbers.csv", 40, "number", 3);
+  const std::string alone = write("alone.csv", "a,b\n1,p\n2,p\n3,p\n4,p\n5,p\n6,p\n");
+  const std::string ragged = write("ragged.csv", "a,b,c\n1,2,p\n3,4,q\n5,6\n7,8,p\n");
+  const std::string hole = write("hole.csv", "a,b,c\n1,2,p\n3,,q\n5,6,p\n7,8,q\n");
+  const std::string nan = write("nan.csv", "a,b,c\n1,2,p\n3,nan,q\n5,6,p\n7,8,q\n");
+  const std::string infinite = write("infinite.csv", "a,b,c\n1,2,p\n3,inf,q\n5,6,p\n7,8,q\n");
+  const std::string empty = write("empty.csv", "");
+  struct Refused {
+    std::string arguments;
+    std::vector<std::string> expected;
+  };
+  const std::vector<Refused> cases{
+      {"tune", {"--example"}},
+      {"tune --example " + good, {"leave the file out"}},
+      {"tune " + alone + " --model logistic --cv 2", {"alone.csv", "'p'", "two classes"}},
+      {"tune /nonexistent/x.csv", {"/nonexistent/x.csv"}},
+      {"tune /tmp", {"/tmp"}},
+      {"tune " + empty, {"empty.csv"}},
+      {"tune " + ragged, {"ragged.csv", "line 4"}},
+      {"tune " + hole, {"hole.csv", "line 3", "--missing mean"}},
+      {"tune " + nan, {"nan.csv", "line 3"}},
+      {"tune " + infinite, {"infinite.csv", "line 3"}},
+      {"tune " + good + " --target nobody", {"nobody"}},
+      {"tune " + good + " --model ridge", {"text", "--model logistic"}},
+      {"tune " + good + " --model nothing", {"nothing", "squared-hinge"}},
+      {"tune " + good + " --penalty nothing", {"nothing", "per-group"}},
+      {"tune " + good + " --cv 1", {"cv = 1", "at least 2"}},
+      {"tune " + good + " --cv 30", {"30 folds", "--cv"}},
+      {"tune " + good + " --cv 3 --validation 0.3", {"one of the two"}},
+      {"tune " + good + " --bounds 3:1", {"LO:HI"}},
+      {"tune " + good + " --bounds 3", {"LO:HI"}},
+      {"tune " + good + " --bounds=-400:1", {"-300:300"}},
+      {"tune " + good + " --test 1.5", {"--test 1.5", "below 1"}},
+      {"tune " + good + " --validation 0", {"--cv"}},
+      {"tune " + good + " --tolerance -1", {"tolerance = -1"}},
+      {"tune " + good + " --grid 1", {"grid = 1"}},
+      {"tune " + good + " --seed -1", {"--seed"}},
+      {"tune " + good + " --penalty per-class", {"softmax"}},
+      {"tune " + good + " --group-separator xy", {"one character"}},
+      {"tune " + good + " --delimiter xy", {"one character"}},
+      {"tune " + good + " --groups /nonexistent/g --penalty per-group", {"/nonexistent/g"}},
+      {"tune " + good + " --report /nonexistent/r.html", {"/nonexistent", "does not exist"}},
+      {"tune " + good + " --json /nonexistent/r.json", {"does not exist"}},
+      {"tune " + good + " --save /nonexistent/m.json", {"does not exist"}},
+      {"tune " + good + " --report " + std::filesystem::temp_directory_path().string(), {"folder"}},
+      {"tune " + good + " --checkpoint /nonexistent/c", {"does not exist"}},
+      {"predict /nonexistent/m.json " + good, {"/nonexistent/m.json", "--save"}},
+      {"predict " + good + " " + good, {"good.csv", "--save"}},
+  };
+  const std::string json_path = scratch("kept.json"), report = scratch("kept.html"),
+                    model = scratch("kept.model");
+  for (const std::string& path : {json_path, report, model}) std::ofstream(path) << "precious";
+  for (const Refused& refused : cases) {
+    SCOPED_TRACE(refused.arguments);
+    std::string arguments = refused.arguments;
+    if (arguments.starts_with("tune")) {
+      for (const auto& [option, path] :
+           {std::pair{"--json", json_path}, {"--report", report}, {"--save", model}})
+        if (arguments.find(option) == std::string::npos) arguments += fmt::format(" {} {}", option, path);
+    } else {
+      arguments += " --output " + report;
+    }
+    const Result r = run(arguments);
+    EXPECT_EQ(r.code, 2) << r.out << r.err;
+    EXPECT_EQ(r.out, "");
+    for (const std::string& expected : refused.expected)
+      EXPECT_NE(r.err.find(expected), std::string::npos) << "says: " << r.err;
+    for (const std::string& path : {json_path, report, model}) EXPECT_EQ(slurp(path), "precious") << path;
+  }
+  // An output must not be an input, nor two outputs one file.
+  EXPECT_EQ(run("tune " + good + " --json " + good).code, 2);
+  EXPECT_EQ(run("tune " + good + " --json " + json_path + " --report " + json_path).code, 2);
+  EXPECT_EQ(run("tune " + numbers + " --model poisson --target noise").code, 2) << "negative counts";
+  EXPECT_EQ(slurp(json_path), "precious");
+}
+
+TEST(Tune, PredictRefusesDamagedModelsAndForeignData) {
+  const std::string good = data_file("good.csv", 40, "2", 3), saved = scratch("saved.json");
+  ASSERT_EQ(run("tune " + good + " --cv 2 --save " + saved).code, 0);
+  const std::string text = slurp(saved);
+  for (const double share : {0.0, 0.1, 0.5, 0.99}) {
+    const std::string cut =
+        write("cut.json", text.substr(0, static_cast<std::size_t>(share * static_cast<double>(text.size()))));
+    const Result r = run("predict " + cut + " " + good);
+    EXPECT_EQ(r.code, 2) << share;
+    EXPECT_NE(r.err.find("cut.json"), std::string::npos);
+    EXPECT_NE(r.err.find("--save"), std::string::npos) << r.err;
+  }
+  json changed = json::parse(text);
+  changed["version"] = 99;
+  EXPECT_EQ(run("predict " + write("changed.json", changed.dump()) + " " + good).code, 2);
+  changed = json::parse(text);
+  changed["coefficients"].push_back(1);
+  EXPECT_EQ(run("predict " + write("changed.json", changed.dump()) + " " + good).code, 2);
+  changed = json::parse(text);
+  changed["columns"][0] = 1000;
+  EXPECT_EQ(run("predict " + write("changed.json", changed.dump()) + " " + good).code, 2);
+  changed = json::parse(text);
+  changed["coefficients"][0] = "many";
+  EXPECT_EQ(run("predict " + write("changed.json", changed.dump()) + " " + good).code, 2);
+  const Result r = run("predict " + saved + " " + write("foreign.csv", "size,height\n1,2\n"));
+  EXPECT_EQ(r.code, 2);
+  EXPECT_NE(r.err.find("foreign.csv"), std::string::npos) << r.err;
+}
+
+/// Starts the program without waiting for it; what it says goes to scratch("said").
+pid_t start(const std::vector<std::string>& arguments) {
+  const std::string said = scratch("said");
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  const int file = ::open(said.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  ::dup2(file, STDOUT_FILENO);
+  ::dup2(file, STDERR_FILENO);
+  std::vector<char*> argv{const_cast<char*>(BILEVEL_PROGRAM)};
+  for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
+  argv.push_back(nullptr);
+  ::execv(BILEVEL_PROGRAM, argv.data());
+  ::_exit(127);
+}
+
+/// Long enough to be cut short.
+const std::string lasting = "--tolerance 1e-8 --iterations 1000";
+
+void wait_for(const std::string& path) {
+  for (int i = 0; i < 2000 && !std::filesystem::exists(path); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+TEST(Tune, KilledRunsResumeToTheSameBits) {
+  const std::string checkpoint = scratch("tune.ckpt");
+  const std::string settings = "tune --example " + lasting + " --checkpoint " + checkpoint;
+  const json expected = run_json(settings, 0);
+  const auto took = expected["seconds"].get<double>();
+  std::random_device device;
+  const auto seed = device();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937 engine(seed);
+  int cut_short = 0;
+  for (int k = 0; k < 6; ++k) {
+    for (const char* ending : {"", ".grid"}) std::filesystem::remove(checkpoint + ending);
+    // Killed again and again until it gets to its end, every time from where it was.
+    bool first = true;
+    for (int kills = 0; kills < 2; ++kills, first = false) {
+      std::vector<std::string> arguments{"tune",         "--example", "--tolerance",  "1e-8",
+                                         "--iterations", "1000",      "--checkpoint", checkpoint};
+      if (!first) arguments.emplace_back("--resume");
+      const pid_t child = start(arguments);
+      wait_for(checkpoint + ".grid");
+      std::this_thread::sleep_for(
+          std::chrono::duration<double>(std::uniform_real_distribution<double>(0, 0.5 * took)(engine)));
+      ::kill(child, SIGKILL);
+      int status = 0;
+      ::waitpid(child, &status, 0);
+      cut_short += WIFSIGNALED(status);
+    }
+    const json j = run_json(settings + " --resume", 0);
+    EXPECT_EQ(j["penalties"], expected["penalties"]);
+    EXPECT_EQ(j["validation_loss"], expected["validation_loss"]);
+    EXPECT_EQ(j["baseline"]["grid"]["lambda"], expected["baseline"]["grid"]["lambda"]);
+    EXPECT_FALSE(std::filesystem::exists(checkpoint)) << "removed at the end";
+    EXPECT_FALSE(std::filesystem::exists(checkpoint + ".grid"));
+  }
+  EXPECT_GE(cut_short, 6) << "the run must be long enough to be cut short";
+}
+
+TEST(Tune, CtrlCSavesAndSaysHowToGoOn) {
+  const std::string checkpoint = scratch("stopped.ckpt"), json_path = scratch("stopped.json");
+  const json expected = run_json("tune --example " + lasting, 0);
+  for (const bool in_the_grid : {true, false}) {
+    SCOPED_TRACE(in_the_grid);
+    for (const char* ending : {"", ".grid"}) std::filesystem::remove(checkpoint + ending);
+    // A grid of many values lasts long enough to be stopped within it.
+    std::vector<std::string> arguments{"tune",         "--example", "--tolerance",  "1e-8",
+                                       "--iterations", "1000",      "--checkpoint", checkpoint};
+    if (in_the_grid) arguments.insert(arguments.end(), {"--grid", "2001"});
+    const pid_t child = start(arguments);
+    wait_for(checkpoint + (in_the_grid ? ".grid" : ""));
+    ::kill(child, SIGINT);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 1) << slurp(scratch("said"));
+    EXPECT_NE(slurp(scratch("said")).find("--resume"), std::string::npos) << slurp(scratch("said"));
+    EXPECT_NE(slurp(scratch("said")).find(checkpoint), std::string::npos);
+    EXPECT_TRUE(std::filesystem::exists(checkpoint + (in_the_grid ? ".grid" : "")));
+    if (in_the_grid) continue;
+    // Another command may not go on with it.
+    const Result other = run("tune --example --seed 2 --resume --checkpoint " + checkpoint);
+    EXPECT_EQ(other.code, 2);
+    EXPECT_NE(other.err.find("another run"), std::string::npos) << other.err;
+    const json j = run_json("tune --example " + lasting + " --resume --checkpoint " + checkpoint, 0);
+    EXPECT_EQ(j["penalties"], expected["penalties"]);
+    EXPECT_EQ(j["resumed"], true);
+  }
+}
+
+}  // namespace

@@ -1,0 +1,182 @@
+#include "fold_model.hpp"
+
+#include <cmath>
+
+#include <bilevel/gradient/in_units.hpp>
+#include <bilevel/gradient/make_estimator.hpp>
+#include <bilevel/inner/make_inner_solver.hpp>
+#include <bilevel/problems/lasso.hpp>
+
+namespace tuning {
+namespace {
+
+using bilevel::problems::DataLoss;
+using bilevel::problems::Lasso;
+using bilevel::problems::PenalisedModel;
+using bilevel::problems::kernels::Loss;
+
+/// Newton with a Cholesky factor and a direct adjoint where the Hessian is small enough to be formed;
+/// trust-region Newton and conjugate gradients beyond.
+class SmoothFold final : public FoldModel {
+ public:
+  SmoothFold(const Prepared& prepared, const Part& part, bool intercept)
+      : model_(make_loss(prepared, part.training), make_loss(prepared, part.validation), part.standardisation,
+               prepared.penalties, intercept),
+        inner_name_(model_.forms_hessian() ? "newton" : "trust-region"),
+        adjoint_name_(model_.forms_hessian() ? "direct" : "cg-jacobi"),
+        inner_(bilevel::make_inner_solver<Vec>(inner_name_, model_)) {}
+
+  Settled settle(const Vec& theta, const Vec* warm, double tolerance) override {
+    model_.adopt_units(theta);
+    inner_->set_tolerance(tolerance);
+    Vec start = model_.initial_phi();
+    if (warm && warm->size() == start.size()) start = warm->cwiseQuotient(model_.units());
+    bilevel::Solution<Vec> solution = inner_->solve(theta, 0, start);
+    Settled settled;
+    settled.outer_value = model_.outer(solution.phi, theta, {});
+    settled.status = solution.status;
+    settled.message = std::move(solution.message);
+    settled.phi = solution.phi.cwiseProduct(model_.units());
+    return settled;
+  }
+
+  std::unique_ptr<bilevel::Estimator<Vec>> estimator() override {
+    auto own = bilevel::make_estimator<Vec>("implicit-" + adjoint_name_, model_, *inner_, {});
+    return std::make_unique<bilevel::InUnits<Vec>>(std::move(own), model_);
+  }
+  std::string solvers() const override { return fmt::format("{}, adjoint {}", inner_name_, adjoint_name_); }
+
+  Vec stored_coefficients(const Vec& phi) const override { return model_.stored_coefficients(phi); }
+  Vec standardised_coefficients(const Vec& phi) const override {
+    return model_.standardised_coefficients(phi);
+  }
+  Index parameters() const override { return model_.initial_phi().size(); }
+  DataLoss& training() override { return model_.training(); }
+  DataLoss& validation() override { return model_.validation(); }
+
+ private:
+  PenalisedModel model_;
+  std::string inner_name_, adjoint_name_;
+  std::unique_ptr<bilevel::InnerSolver<Vec>> inner_;
+};
+
+/// θ as a person gives it, to what the lasso of the scaled target takes: |φ| scales with the target and φ²
+/// with its square, so λ₁ is measured in units of the target.
+class InTargetUnits final : public bilevel::Estimator<Vec> {
+ public:
+  InTargetUnits(std::unique_ptr<bilevel::Estimator<Vec>> wrapped, Vec shift)
+      : wrapped_(std::move(wrapped)), shift_(std::move(shift)) {}
+  std::string_view name() const override { return wrapped_->name(); }
+  bilevel::Estimate<Vec> estimate(const Vec& theta, const bilevel::Warm<Vec>& warm) override {
+    return wrapped_->estimate(theta - shift_, warm);
+  }
+  void set_tolerances(double inner, double adjoint) override { wrapped_->set_tolerances(inner, adjoint); }
+  void set_outer_tolerance(double tolerance) override { wrapped_->set_outer_tolerance(tolerance); }
+  Vec initial_phi() const override { return wrapped_->initial_phi(); }
+  Vec initial_theta() const override { return wrapped_->initial_theta() + shift_; }
+
+ private:
+  std::unique_ptr<bilevel::Estimator<Vec>> wrapped_;
+  Vec shift_;
+};
+
+class CoordinateDescent final : public bilevel::InnerSolver<Vec> {
+ public:
+  explicit CoordinateDescent(Lasso& problem) : problem_(problem) {}
+  std::string_view name() const override { return "coordinate-descent"; }
+  bilevel::Solution<Vec> solve(const Vec& theta, double beta, const Vec& start) override {
+    if (beta != 0) throw InvalidInput("coordinate-descent: the lasso cannot be nudged");
+    Lasso::Settled settled = problem_.settle(theta, start, tolerance_);
+    bilevel::Solution<Vec> s;
+    s.phi = std::move(settled.phi);
+    s.value = settled.value;
+    s.residual_norm = settled.kkt;
+    s.tolerance = tolerance_;
+    s.iterations = settled.sweeps;
+    s.status = settled.converged ? bilevel::Status::converged : bilevel::Status::stalled;
+    s.message = std::move(settled.message);
+    s.cost.inner_gradients = settled.passes;
+    return s;
+  }
+  void set_tolerance(double tolerance) override { tolerance_ = tolerance; }
+
+ private:
+  Lasso& problem_;
+  double tolerance_ = 1e-10;
+};
+
+class LassoFold final : public FoldModel {
+ public:
+  LassoFold(const Prepared& p, const Part& part)
+      : model_(p.samples, part.training, part.validation, part.standardisation, p.penalties,
+               p.model == Model::elastic_net, p.intercept),
+        inner_(model_),
+        shift_(Vec::Zero(p.thetas())) {
+    shift_.head(p.penalties.count).setConstant(std::log(p.target_scale));
+  }
+
+  Settled settle(const Vec& theta, const Vec* warm, double tolerance) override {
+    const Vec own = theta - shift_;
+    Vec start = model_.initial_phi();
+    if (warm && warm->size() == start.size()) start = *warm;
+    Lasso::Settled found = model_.settle(own, start, tolerance);
+    Settled settled;
+    settled.outer_value = model_.outer(found.phi, own, {});
+    settled.status = found.converged ? bilevel::Status::converged : bilevel::Status::stalled;
+    settled.message = std::move(found.message);
+    settled.warning = model_.support(found.phi, own).warning;
+    settled.phi = std::move(found.phi);
+    return settled;
+  }
+  std::unique_ptr<bilevel::Estimator<Vec>> estimator() override {
+    auto own = bilevel::make_estimator<Vec>("implicit-cg-preconditioned",
+                                            static_cast<bilevel::Equilibrium<Vec>&>(model_), inner_, {});
+    return std::make_unique<InTargetUnits>(std::move(own), shift_);
+  }
+  std::string solvers() const override { return "coordinate descent, adjoint on the support"; }
+  Vec stored_coefficients(const Vec& phi) const override { return model_.stored_coefficients(phi); }
+  Vec standardised_coefficients(const Vec& phi) const override {
+    Vec out = Vec::Zero(model_.features() + 1);
+    out.head(phi.size()) = phi;
+    return out;
+  }
+  Index parameters() const override { return model_.initial_phi().size(); }
+  DataLoss& training() override { return model_.training(); }
+  DataLoss& validation() override { return model_.validation(); }
+
+ private:
+  Lasso model_;
+  CoordinateDescent inner_;
+  Vec shift_;
+};
+
+Loss loss_of(Model model) {
+  switch (model) {
+    case Model::logistic:
+      return Loss::logistic;
+    case Model::poisson:
+      return Loss::poisson;
+    case Model::huber:
+      return Loss::huber;
+    case Model::squared_hinge:
+      return Loss::squared_hinge;
+    default:
+      return Loss::squared;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<DataLoss> make_loss(const Prepared& p, std::vector<RowRange> ranges) {
+  if (p.model == Model::softmax)
+    return bilevel::problems::make_softmax_loss(p.outputs, p.samples, std::move(ranges));
+  return bilevel::problems::make_scalar_loss(loss_of(p.model), p.samples, std::move(ranges),
+                                             p.huber_threshold / p.target_scale);
+}
+
+std::unique_ptr<FoldModel> make_fold_model(const Prepared& p, const Part& part) {
+  if (p.model == Model::lasso || p.model == Model::elastic_net) return std::make_unique<LassoFold>(p, part);
+  return std::make_unique<SmoothFold>(p, part, p.intercept);
+}
+
+}  // namespace tuning

@@ -1,0 +1,63 @@
+#include "grid.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include <bilevel/outcome/atomic_file.hpp>
+
+namespace tuning {
+
+using nlohmann::json;
+
+Grid::Grid(std::string path, std::string identity, bool resume)
+    : path_(std::move(path)), identity_(std::move(identity)) {
+  if (path_.empty() || !resume || !std::filesystem::exists(path_)) return;
+  std::ifstream stream(path_, std::ios::binary);
+  std::stringstream text;
+  text << stream.rdbuf();
+  try {
+    const json file = json::parse(text.str());
+    if (file.at("identity") != identity_)
+      throw InvalidInput(fmt::format(
+          "cannot resume from {}: it belongs to another run; start without --resume or name the right file",
+          path_));
+    for (const json& p : file.at("points")) {
+      GridPoint point{p.at(0), bilevel::unknown, p.at(2)};
+      if (p.at(1).is_number()) point.validation_loss = p.at(1);
+      points_.push_back(point);
+    }
+    for (const json& one : file.at("phi")) {
+      Vec phi(static_cast<Index>(one.size()));
+      for (std::size_t i = 0; i < one.size(); ++i) phi[static_cast<Index>(i)] = one[i];
+      phi_.push_back(std::move(phi));
+    }
+  } catch (const json::exception&) {
+    throw InvalidInput(
+        fmt::format("cannot resume from {}: the file is damaged; start without --resume", path_));
+  }
+}
+
+void Grid::add(GridPoint point, std::vector<Vec> phi) {
+  if (!points_.empty()) point.seconds += points_.back().seconds;
+  points_.push_back(point);
+  phi_ = std::move(phi);
+  if (path_.empty()) return;
+  json file{
+      {"format", "bilevel-grid"}, {"identity", identity_}, {"points", json::array()}, {"phi", json::array()}};
+  for (const GridPoint& p : points_)
+    file["points"].push_back(
+        {p.log_lambda, std::isfinite(p.validation_loss) ? json(p.validation_loss) : json("nan"), p.seconds});
+  for (const Vec& one : phi_) {
+    json list = json::array();
+    for (const double x : one) list.push_back(x);
+    file["phi"].push_back(std::move(list));
+  }
+  const std::string problem = bilevel::replace_file(path_, file.dump(), false);
+  if (!problem.empty()) throw InvalidInput(problem);
+}
+
+}  // namespace tuning

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tune.hpp"
+
+namespace tuning {
+
+/// The values of a grid so far and the states at the last one, kept in a file so that a killed run goes on
+/// from there with the same numbers.
+class Grid {
+ public:
+  /// `path` empty: kept nowhere. Throws InvalidInput where the file belongs to another run.
+  Grid(std::string path, std::string identity, bool resume);
+
+  const std::vector<GridPoint>& points() const { return points_; }
+  const std::vector<Vec>& phi() const { return phi_; }
+  /// `point.seconds` is how long this fit took.
+  void add(GridPoint point, std::vector<Vec> phi);
+
+ private:
+  std::string path_, identity_;
+  std::vector<GridPoint> points_;
+  std::vector<Vec> phi_;
+};
+
+}  // namespace tuning

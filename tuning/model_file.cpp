@@ -1,0 +1,179 @@
+#include "model_file.hpp"
+
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+namespace tuning {
+namespace {
+
+namespace data = bilevel::data;
+
+constexpr std::string_view format_name = "bilevel-model";
+constexpr int format_version = 1;
+
+Json numbers(const Vec& x) {
+  Json list = Json::array();
+  for (const double value : x) list.push_back(value);
+  return list;
+}
+
+Vec vector(const Json& j) {
+  Vec x(static_cast<Index>(j.size()));
+  for (std::size_t i = 0; i < j.size(); ++i) {
+    if (!j[i].is_number()) throw InvalidInput("a number is missing in a list");
+    x[static_cast<Index>(i)] = j[i];
+  }
+  return x;
+}
+
+constexpr data::Format formats[] = {data::Format::csv, data::Format::libsvm, data::Format::idx,
+                                    data::Format::npy};
+constexpr data::ColumnKind kinds[] = {data::ColumnKind::numeric, data::ColumnKind::categorical,
+                                      data::ColumnKind::ignored, data::ColumnKind::target,
+                                      data::ColumnKind::weight,  data::ColumnKind::offset,
+                                      data::ColumnKind::split};
+
+template <class Values>
+auto named(const Values& values, const std::string& text) {
+  for (const auto value : values)
+    if (data::name(value) == text) return value;
+  throw InvalidInput(fmt::format("'{}' is not known", text));
+}
+
+Json encode(const data::Schema& s) {
+  Json columns = Json::array();
+  for (const data::Column& c : s.columns) {
+    Json column{{"name", c.name}, {"kind", data::name(c.kind)}};
+    if (!c.levels.empty()) column["levels"] = c.levels;
+    columns.push_back(std::move(column));
+  }
+  return {{"format", data::name(s.format)}, {"header", s.header},      {"sparse", s.sparse},
+          {"zero_based", s.zero_based},     {"target", s.target_name}, {"target_levels", s.target_levels},
+          {"features", s.features},         {"names", s.names},        {"columns", std::move(columns)}};
+}
+
+data::Schema decode_schema(const Json& j) {
+  data::Schema s;
+  s.format = named(formats, j.at("format"));
+  s.header = j.at("header");
+  s.sparse = j.at("sparse");
+  s.zero_based = j.at("zero_based");
+  s.target_name = j.at("target");
+  s.target_levels = j.at("target_levels").get<std::vector<std::string>>();
+  s.features = j.at("features");
+  s.names = j.at("names").get<std::vector<std::string>>();
+  for (const Json& c : j.at("columns")) {
+    data::Column column{c.at("name"), named(kinds, c.at("kind")), {}};
+    if (c.contains("levels")) column.levels = c.at("levels").get<std::vector<std::string>>();
+    s.columns.push_back(std::move(column));
+  }
+  return s;
+}
+
+}  // namespace
+
+SavedModel make_saved(const Prepared& p, const Fitted& fitted) {
+  return {p.model,    p.schema,  p.columns,         p.classes,   p.outputs,
+          fitted.raw, p.imputed, p.hyperparameters, fitted.theta};
+}
+
+std::string model_text(const SavedModel& m, const std::string& program_version) {
+  Json j{{"format", format_name}, {"version", format_version}, {"program", program_version}};
+  j["model"] = name(m.model);
+  j["classes"] = m.classes;
+  j["outputs"] = m.outputs;
+  j["penalties"] = Json::array();
+  for (std::size_t k = 0; k < m.hyperparameters.size(); ++k)
+    j["penalties"].push_back(
+        {{"name", m.hyperparameters[k]}, {"log_lambda", m.log_lambda[static_cast<Index>(k)]}});
+  j["columns"] = m.columns;
+  const Index coefficients = static_cast<Index>(m.columns.size()) * m.outputs;
+  j["coefficients"] = numbers(m.coefficients.head(coefficients));
+  j["intercepts"] = numbers(m.coefficients.tail(m.outputs));
+  j["imputed"] = numbers(m.imputed);
+  j["schema"] = encode(m.schema);
+  return j.dump(1) + "\n";
+}
+
+SavedModel read_model(const std::string& path) {
+  const auto refuse = [&](const std::string& why) {
+    return InvalidInput(fmt::format("{}: {}; a model is written by bilevel tune --save FILE", path, why));
+  };
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) throw refuse("the file cannot be read");
+  std::stringstream text;
+  text << stream.rdbuf();
+  try {
+    const Json j = Json::parse(text.str());
+    if (!j.is_object() || j.value("format", "") != format_name)
+      throw InvalidInput("it is no model of bilevel");
+    if (j.at("version") != format_version)
+      throw InvalidInput(fmt::format("it has version {}, this program reads version {}",
+                                     j.at("version").dump(), format_version));
+    SavedModel m;
+    m.model = model_named(j.at("model").get<std::string>());
+    m.schema = decode_schema(j.at("schema"));
+    m.columns = j.at("columns").get<std::vector<Index>>();
+    m.classes = j.at("classes").get<std::vector<std::string>>();
+    m.outputs = j.at("outputs");
+    const Vec coefficients = vector(j.at("coefficients")), intercepts = vector(j.at("intercepts"));
+    if (m.outputs < 1 || intercepts.size() != m.outputs ||
+        coefficients.size() != static_cast<Index>(m.columns.size()) * m.outputs)
+      throw InvalidInput("its numbers of columns, outputs and coefficients do not fit together");
+    for (const Index column : m.columns)
+      if (column < 0 || column >= m.schema.features)
+        throw InvalidInput(fmt::format("it names column {} of {}", column, m.schema.features));
+    if (classifies(m.model) && static_cast<Index>(m.classes.size()) != std::max<Index>(2, m.outputs))
+      throw InvalidInput("its classes do not fit its outputs");
+    m.coefficients.resize(coefficients.size() + intercepts.size());
+    m.coefficients << coefficients, intercepts;
+    m.imputed = vector(j.at("imputed"));
+    if (m.imputed.size() != 0 && m.imputed.size() != m.schema.features)
+      throw InvalidInput("its means for missing cells do not fit its features");
+    for (const Json& p : j.at("penalties")) m.hyperparameters.push_back(p.at("name"));
+    m.log_lambda.resize(static_cast<Index>(m.hyperparameters.size()));
+    for (Index k = 0; k < m.log_lambda.size(); ++k)
+      m.log_lambda[k] = j.at("penalties")[static_cast<std::size_t>(k)].at("log_lambda");
+    return m;
+  } catch (const Json::parse_error&) {
+    throw refuse("it is truncated or not JSON at all");
+  } catch (const Json::exception& error) {
+    throw refuse(fmt::format("it lacks a field or has one of the wrong type ({})", error.what()));
+  } catch (const InvalidInput& error) {
+    throw refuse(error.what());
+  }
+}
+
+Eigen::MatrixXd margins(const SavedModel& m, const data::Dataset& d) {
+  const Index c = m.outputs;
+  Eigen::MatrixXd weights = Eigen::MatrixXd::Zero(d.features(), c);
+  for (std::size_t j = 0; j < m.columns.size(); ++j)
+    weights.row(m.columns[j]) = m.coefficients.segment(static_cast<Index>(j) * c, c).transpose();
+  Eigen::MatrixXd out(d.rows(), c);
+  if (d.sparse())
+    out = d.sparse_rows() * weights;
+  else
+    out.noalias() = d.dense_rows() * weights;
+  out.rowwise() += m.coefficients.tail(c).transpose();
+  if (d.offsets.size() == d.rows()) out.colwise() += d.offsets;
+  return out;
+}
+
+Eigen::MatrixXd probabilities(const SavedModel& m, const Eigen::MatrixXd& margins) {
+  const Index n = margins.rows();
+  if (m.outputs == 1) {
+    Eigen::MatrixXd p(n, 2);
+    for (Index i = 0; i < n; ++i) {
+      p(i, 1) = 1 / (1 + std::exp(-margins(i, 0)));
+      p(i, 0) = 1 / (1 + std::exp(margins(i, 0)));
+    }
+    return p;
+  }
+  Eigen::MatrixXd p = (margins.colwise() - margins.rowwise().maxCoeff()).array().exp();
+  const Vec sums = p.rowwise().sum();
+  p.array().colwise() /= sums.array();
+  return p;
+}
+
+}  // namespace tuning

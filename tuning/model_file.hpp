@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <bilevel/data/dataset.hpp>
+
+#include "task.hpp"
+#include "tune.hpp"
+
+namespace tuning {
+
+using Json = nlohmann::ordered_json;
+
+/// A model that was learned, with all that a prediction needs: how to read a file like the training file, and
+/// the coefficients of its features as they stand there.
+struct SavedModel {
+  Model model = Model::ridge;
+  bilevel::data::Schema schema;
+  std::vector<Index> columns;        ///< features used, by their place in the schema's features
+  std::vector<std::string> classes;  ///< of a classifier
+  Index outputs = 1;
+  Vec coefficients;  ///< columns·outputs, the outputs of a feature next to each other, then the intercepts
+  Vec imputed;       ///< what stands in for missing cells, a number for each of the schema's features; empty:
+                     ///< nothing
+  std::vector<std::string> hyperparameters;
+  Vec log_lambda;
+};
+
+SavedModel make_saved(const Prepared& prepared, const Fitted& fitted);
+
+/// JSON, versioned. read_model throws InvalidInput that names the file and what is wrong with it.
+std::string model_text(const SavedModel& model, const std::string& program_version);
+SavedModel read_model(const std::string& path);
+
+/// A column for each output: margins of the rows.
+Eigen::MatrixXd margins(const SavedModel& model, const bilevel::data::Dataset& data);
+/// Probabilities of the classes, row by row (logistic and softmax).
+Eigen::MatrixXd probabilities(const SavedModel& model, const Eigen::MatrixXd& margins);
+
+}  // namespace tuning

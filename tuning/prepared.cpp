@@ -1,0 +1,597 @@
+#include "prepared.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <numeric>
+#include <set>
+#include <sstream>
+
+#include <bilevel/data/moments.hpp>
+#include <bilevel/data/split.hpp>
+
+#include "example.hpp"
+
+namespace tuning {
+namespace {
+
+namespace data = bilevel::data;
+namespace problems = bilevel::problems;
+using data::Dataset;
+
+/// The share that the text is, or nothing where it names a file.
+std::optional<double> share(const std::string& text, std::string_view option) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  if (!(value >= 0 && value < 1))
+    throw InvalidInput(
+        fmt::format("{} {}: a share of the rows must be at least 0 and below 1", option, text));
+  return value;
+}
+
+std::string label_text(double value) {
+  return fmt::format("{}", value);
+}
+
+/// The classes of a target: levels of text, or the distinct numbers in ascending order.
+struct Classes {
+  std::vector<double> values;
+  std::vector<std::string> names;
+
+  int of(double value) const {
+    const auto place = std::lower_bound(values.begin(), values.end(), value);
+    return place != values.end() && *place == value ? static_cast<int>(place - values.begin()) : -1;
+  }
+};
+
+Classes classes_of(const Dataset& d) {
+  Classes c;
+  std::set<double> distinct;
+  for (const double value : d.target) {
+    distinct.insert(value);
+    if (distinct.size() > 10000) break;
+  }
+  for (const double value : distinct) {
+    c.values.push_back(value);
+    c.names.push_back(d.levels.empty() ? label_text(value) : d.levels[static_cast<std::size_t>(value)]);
+  }
+  return c;
+}
+
+Model chosen(const Task& task, const Dataset& d, const Classes& classes, std::vector<std::string>& notes) {
+  if (task.model != Model::automatic) return task.model;
+  const bool labels = !d.levels.empty() || d.format == data::Format::idx;
+  const std::size_t count = classes.values.size();
+  const Model model = count == 2 ? Model::logistic : labels ? Model::softmax : Model::ridge;
+  notes.push_back(fmt::format("model {} was chosen because the target {}; --model takes another", name(model),
+                              count == 2 ? "has two values"
+                              : labels   ? fmt::format("has {} classes", count)
+                                         : std::string("is a number")));
+  return model;
+}
+
+/// Rows of the files by what they are for; file 0 is the task's own.
+struct Place {
+  int file;
+  Index row;
+};
+
+struct Layout {
+  std::vector<std::vector<Place>> folds;  ///< of K folds; one, the training rows, with a hold-out
+  std::vector<Place> validation, test;
+  bool held_out = false;
+  std::string text;
+};
+
+std::vector<Place> all_rows(int file, Index rows) {
+  std::vector<Place> places;
+  for (Index i = 0; i < rows; ++i) places.push_back({file, i});
+  return places;
+}
+
+/// By a column: train, validation and test, or one fold for each of its values.
+Layout by_column(const Dataset& d, const std::string& column) {
+  Layout layout;
+  std::vector<int> role;  // −1 test, −2 validation, else the fold
+  const auto is = [](const std::string& text, std::initializer_list<std::string_view> words) {
+    return std::find(words.begin(), words.end(), text) != words.end();
+  };
+  int folds = 0;
+  bool trains = false, validates = false;
+  for (const std::string& level : d.split_levels) {
+    std::string lower = level;
+    std::transform(lower.begin(), lower.end(), lower.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
+    if (is(lower, {"test", "testing"})) {
+      role.push_back(-1);
+    } else if (is(lower, {"validation", "valid", "val", "dev"})) {
+      role.push_back(-2);
+      validates = true;
+    } else if (is(lower, {"train", "training"})) {
+      role.push_back(0);
+      folds = std::max(folds, 1);
+      trains = true;
+    } else {
+      role.push_back(folds++);
+    }
+  }
+  if (trains && !validates)
+    throw InvalidInput(
+        fmt::format("--split {}: it names rows called train but none called validation; add some, or "
+                    "write one value for each fold",
+                    column));
+  if (validates && !trains)
+    throw InvalidInput(fmt::format("--split {}: it names validation rows but no rows called train", column));
+  if (trains && folds > 1)
+    throw InvalidInput(
+        fmt::format("--split {}: it mixes 'train' with other names; use train, validation, "
+                    "test, or one value for each fold and test",
+                    column));
+  if (!trains && folds < 2)
+    throw InvalidInput(
+        fmt::format("--split {}: it has {} value(s) beside test; two or more folds are needed, "
+                    "or rows called train and validation",
+                    column, folds));
+  layout.folds.resize(static_cast<std::size_t>(folds));
+  for (Index i = 0; i < d.rows(); ++i) {
+    const int part = role[static_cast<std::size_t>(d.split[static_cast<std::size_t>(i)])];
+    (part == -1   ? layout.test
+     : part == -2 ? layout.validation
+                  : layout.folds[static_cast<std::size_t>(part)])
+        .push_back({0, i});
+  }
+  layout.held_out = validates;
+  layout.text = validates ? fmt::format("by column '{}'", column)
+                          : fmt::format("{} folds by column '{}'", folds, column);
+  return layout;
+}
+
+Layout lay_out(const Task& task, const std::vector<Dataset>& files, int validation_file, int test_file,
+               bool stratified) {
+  const Dataset& d = files[0];
+  Layout layout;
+  if (!d.split.empty()) layout = by_column(d, task.reading.split);
+  const bool split_given = !layout.folds.empty();
+
+  std::vector<Index> pool;
+  if (!split_given) {
+    pool.resize(static_cast<std::size_t>(d.rows()));
+    std::iota(pool.begin(), pool.end(), Index{0});
+  }
+  const auto strata = [&]() -> std::optional<std::vector<int>> {
+    if (!stratified) return {};
+    Vec target(static_cast<Index>(pool.size()));
+    for (std::size_t i = 0; i < pool.size(); ++i) target[static_cast<Index>(i)] = d.target[pool[i]];
+    return data::strata_of(target);
+  };
+  const auto take = [&](double fraction, std::uint64_t seed) {
+    const auto groups = strata();
+    const auto drawn =
+        data::draw_part(static_cast<Index>(pool.size()), fraction, seed, groups ? &*groups : nullptr);
+    std::vector<Place> taken;
+    std::vector<Index> rest;
+    for (std::size_t i = 0; i < pool.size(); ++i)
+      if (drawn[i])
+        taken.push_back({0, pool[i]});
+      else
+        rest.push_back(pool[i]);
+    pool = std::move(rest);
+    return taken;
+  };
+
+  if (test_file >= 0) {
+    if (!layout.test.empty())
+      throw InvalidInput("--split names test rows and --test a file: give one of the two");
+    layout.test = all_rows(test_file, files[static_cast<std::size_t>(test_file)].rows());
+  } else if (!split_given) {
+    const double fraction = *share(task.test, "--test");
+    if (fraction > 0) {
+      if (pool.size() < 3) throw InvalidInput("there are too few rows to keep some for a test: use --test 0");
+      layout.test = take(fraction, task.seed ^ 0x7465737400000000ULL);
+    }
+  }
+  if (split_given) {
+    if (!task.validation.empty()) throw InvalidInput("--split and --validation: give one of the two");
+    return layout;
+  }
+  std::string how;
+  if (validation_file >= 0) {
+    layout.held_out = true;
+    layout.validation = all_rows(validation_file, files[static_cast<std::size_t>(validation_file)].rows());
+    how = "validation from a file";
+  } else if (!task.validation.empty()) {
+    const double fraction = *share(task.validation, "--validation");
+    if (!(fraction > 0))
+      throw InvalidInput("--validation 0: rows to judge by are needed; use --cv K instead");
+    if (pool.size() < 2) throw InvalidInput("there are too few rows to split into training and validation");
+    layout.held_out = true;
+    layout.validation = take(fraction, task.seed);
+    how = fmt::format("{:g} of the rows held out{}, seed {}", fraction, stratified ? ", stratified" : "",
+                      task.seed);
+  }
+  if (layout.held_out) {
+    layout.folds.resize(1);
+    for (const Index i : pool) layout.folds[0].push_back({0, i});
+  } else {
+    if (static_cast<int>(pool.size()) < 2 * task.folds)
+      throw InvalidInput(fmt::format("{} rows are too few for {} folds: use --cv with a smaller number",
+                                     pool.size(), task.folds));
+    const auto groups = strata();
+    const auto fold = data::assign_folds(static_cast<Index>(pool.size()), task.folds, task.seed,
+                                         groups ? &*groups : nullptr);
+    layout.folds.resize(static_cast<std::size_t>(task.folds));
+    for (std::size_t i = 0; i < pool.size(); ++i)
+      layout.folds[static_cast<std::size_t>(fold[i])].push_back({0, pool[i]});
+    how = fmt::format("{} folds{}, seed {}", task.folds, stratified ? ", stratified" : "", task.seed);
+  }
+  layout.text = how;
+  return layout;
+}
+
+std::vector<Index> rows_of(const std::vector<const std::vector<Place>*>& groups) {
+  std::vector<Index> rows;
+  for (const auto* group : groups)
+    for (const Place& place : *group)
+      if (place.file == 0) rows.push_back(place.row);
+  return rows;
+}
+
+/// Where the model is to be read with K folds, all but one of them.
+std::vector<const std::vector<Place>*> others(const Layout& layout, std::size_t without) {
+  std::vector<const std::vector<Place>*> groups;
+  for (std::size_t k = 0; k < layout.folds.size(); ++k)
+    if (k != without || layout.folds.size() == 1) groups.push_back(&layout.folds[k]);
+  return groups;
+}
+
+/// Groups of features with their names: from a file, by a part of the name, or by the column they came from.
+std::vector<Index> groups_of(const Task& task, const Dataset& d, const std::vector<Index>& kept,
+                             std::vector<std::string>& group_names) {
+  std::map<std::string, std::string> named;
+  if (!task.groups.empty()) {
+    std::ifstream stream(task.groups);
+    if (!stream) throw InvalidInput(fmt::format("--groups {}: the file cannot be read", task.groups));
+    std::string line;
+    for (long number = 1; std::getline(stream, line); ++number) {
+      while (!line.empty() && (line.back() == '\r' || line.back() == ' ' || line.back() == '\t'))
+        line.pop_back();
+      if (line.empty()) continue;
+      const std::size_t gap = line.find_last_of(" \t,");
+      if (gap == std::string::npos || gap == 0 || gap + 1 == line.size())
+        throw InvalidInput(fmt::format("{}: line {}: write a feature's name, a blank and its group's name",
+                                       task.groups, number));
+      std::string feature = line.substr(0, line.find_last_not_of(" \t,", gap) + 1);
+      if (!named.emplace(feature, line.substr(gap + 1)).second)
+        throw InvalidInput(
+            fmt::format("{}: line {}: feature '{}' has a group already", task.groups, number, feature));
+    }
+  }
+  std::map<std::string, Index> index;
+  std::vector<Index> group;
+  std::vector<std::string> missing;
+  for (const Index column : kept) {
+    const auto j = static_cast<std::size_t>(column);
+    const std::string &feature = d.names[j], &origin = d.origins[j];
+    std::string label;
+    if (!named.empty()) {
+      auto found = named.find(feature);
+      if (found == named.end()) found = named.find(origin);
+      if (found == named.end()) {
+        missing.push_back(feature);
+        continue;
+      }
+      label = found->second;
+    } else if (task.group_separator) {
+      label = feature.substr(0, feature.find(task.group_separator));
+    } else {
+      label = origin;
+    }
+    const auto [place, fresh] = index.emplace(label, static_cast<Index>(group_names.size()));
+    if (fresh) group_names.push_back(label);
+    group.push_back(place->second);
+  }
+  if (!missing.empty())
+    throw InvalidInput(fmt::format("{}: no group for {} feature(s), the first of them '{}'; give each a line",
+                                   task.groups, missing.size(), missing[0]));
+  return group;
+}
+
+/// The matrix in the order of `rows`, only the columns kept; dense ones centred and scaled on the way.
+std::shared_ptr<const problems::ModelMatrix> gather(std::vector<Dataset>& files,
+                                                    const std::vector<Place>& rows,
+                                                    const std::vector<Index>& kept, const Vec& shift,
+                                                    const Vec& scale, Index& nonzeros) {
+  const auto d = static_cast<Index>(kept.size());
+  if (!files[0].sparse()) {
+    nonzeros = static_cast<Index>(rows.size()) * d;
+    return std::make_shared<problems::ModelMatrix>(
+        static_cast<Index>(rows.size()), d, [&](Index i, double* out) {
+          const Place& place = rows[static_cast<std::size_t>(i)];
+          const double* in = files[static_cast<std::size_t>(place.file)].dense_rows().row(place.row).data();
+          for (Index j = 0; j < d; ++j)
+            out[j] = (in[kept[static_cast<std::size_t>(j)]] - shift[j]) / scale[j];
+        });
+  }
+  std::vector<int> place_of(static_cast<std::size_t>(files[0].features()), -1);
+  for (Index j = 0; j < d; ++j)
+    place_of[static_cast<std::size_t>(kept[static_cast<std::size_t>(j)])] = static_cast<int>(j);
+  problems::ModelMatrix::Sparse x(static_cast<Index>(rows.size()), d);
+  nonzeros = 0;
+  for (const Dataset& file : files) nonzeros += file.nonzeros();
+  x.reserve(nonzeros);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    x.startVec(static_cast<Index>(i));
+    const data::SparseRows& from = files[static_cast<std::size_t>(rows[i].file)].sparse_rows();
+    for (data::SparseRows::InnerIterator it(from, rows[i].row); it; ++it) {
+      const int j = place_of[static_cast<std::size_t>(it.col())];
+      if (j >= 0) x.insertBack(static_cast<Index>(i), j) = it.value();
+    }
+  }
+  x.finalize();
+  nonzeros = x.nonZeros();
+  return std::make_shared<problems::ModelMatrix>(std::move(x));
+}
+
+std::vector<RowRange> joined(const std::vector<RowRange>& ranges) {
+  std::vector<RowRange> out;
+  for (const RowRange& range : ranges) {
+    if (range.first == range.second) continue;
+    if (!out.empty() && out.back().second == range.first)
+      out.back().second = range.second;
+    else
+      out.push_back(range);
+  }
+  return out;
+}
+
+void require_classes(const std::vector<int>& classes, const std::vector<RowRange>& ranges, std::size_t count,
+                     const std::vector<std::string>& names, std::string_view where) {
+  std::vector<Index> seen(count, 0);
+  for (const auto& [first, last] : ranges)
+    for (Index i = first; i < last; ++i)
+      ++seen[static_cast<std::size_t>(classes[static_cast<std::size_t>(i)])];
+  for (std::size_t c = 0; c < count; ++c)
+    if (seen[c] == 0)
+      throw InvalidInput(
+          fmt::format("class '{}' does not occur in {}: use fewer folds, another --seed, or leave "
+                      "that class out of the file",
+                      names[c], where));
+}
+
+}  // namespace
+
+Prepared prepare(const Task& task) {
+  task.validate();
+  Prepared p;
+  std::vector<Dataset> files;
+  files.push_back(task.example ? example_data(task.seed) : data::read(task.data, task.reading));
+  const auto further = [&](const std::string& path, const std::string& labels, std::string_view option) {
+    data::ReadOptions options = task.reading;
+    if (options.labels.empty() != labels.empty())
+      throw InvalidInput(
+          labels.empty()
+              ? fmt::format("the labels of {} are missing: {} FILE, as --labels for the data", path, option)
+              : fmt::format("{} is for data whose own labels come from --labels", option));
+    options.labels = labels;
+    options.split.clear();
+    files.push_back(data::read(path, options, &files[0].schema));
+    return static_cast<int>(files.size()) - 1;
+  };
+  int validation_file = -1, test_file = -1;
+  if (!task.validation.empty() && !share(task.validation, "--validation"))
+    validation_file = further(task.validation, task.validation_labels, "--validation-labels");
+  if (!task.test.empty() && !share(task.test, "--test"))
+    test_file = further(task.test, task.test_labels, "--test-labels");
+  for (const Dataset& file : files)
+    for (const std::string& note : file.notes) p.notes.push_back(note);
+  Dataset& first = files[0];
+  if (first.rows() < 2)
+    throw InvalidInput(fmt::format("{}: one row is not enough to learn from", first.source));
+  if (first.features() < 1) throw InvalidInput(fmt::format("{}: there are no features", first.source));
+  p.source = first.source;
+  p.format = data::name(first.format);
+  p.storage = first.sparse() ? "sparse" : "dense";
+  p.target = first.target_name;
+  p.image = first.image;
+  p.schema = first.schema;
+
+  const Classes classes = classes_of(first);
+  p.model = chosen(task, first, classes, p.notes);
+  const bool classifier = classifies(p.model);
+  if (!classifier && !first.levels.empty())
+    throw InvalidInput(
+        fmt::format("{}: the target '{}' is text ('{}', …): {} wants numbers; use --model logistic or "
+                    "softmax, or name another column by --target",
+                    first.source, first.target_name, first.levels[0], name(p.model)));
+  if (classifier) {
+    if (classes.values.size() < 2)
+      throw InvalidInput(fmt::format("{}: every row has the label '{}': a classifier needs two classes",
+                                     first.source, classes.names.empty() ? "" : classes.names[0]));
+    if (p.model != Model::softmax && classes.values.size() > 2)
+      throw InvalidInput(
+          fmt::format("{}: the target has {} values, {} takes two; use --model softmax (or ridge for "
+                      "numbers)",
+                      first.source, classes.values.size(), name(p.model)));
+    if (classes.values.size() > 1000)
+      throw InvalidInput(
+          fmt::format("{}: the target has {} distinct values, more than a classifier's 1000; use "
+                      "--model ridge for numbers",
+                      first.source, classes.values.size()));
+    p.classes = classes.names;
+    p.outputs = p.model == Model::softmax ? static_cast<Index>(classes.values.size()) : 1;
+  }
+  if (task.penalty == Penalty::per_class && p.model != Model::softmax)
+    throw InvalidInput(fmt::format("--penalty per-class is for softmax, and the model is {}", name(p.model)));
+
+  Layout layout = lay_out(task, files, validation_file, test_file, classifier && task.stratify);
+  p.intercept = task.intercept;
+  p.held_out = layout.held_out;
+  p.has_test = !layout.test.empty();
+  p.refits = !p.held_out || task.refit;
+  p.splitting = layout.text;
+  p.validation_rows = static_cast<Index>(layout.validation.size());
+  p.test_rows = static_cast<Index>(layout.test.size());
+
+  // Rows: the folds one after another, then validation, then test.
+  std::vector<Place> rows;
+  std::vector<RowRange> fold_ranges;
+  const auto append = [&](const std::vector<Place>& places) {
+    const RowRange range{static_cast<Index>(rows.size()), static_cast<Index>(rows.size() + places.size())};
+    rows.insert(rows.end(), places.begin(), places.end());
+    return range;
+  };
+  for (const auto& fold : layout.folds) {
+    if (fold.empty()) throw InvalidInput("a fold has no rows: use fewer folds");
+    fold_ranges.push_back(append(fold));
+    p.training_rows += static_cast<Index>(fold.size());
+  }
+  const RowRange validation = append(layout.validation), test = append(layout.test);
+  for (const Place& place : rows) p.source_rows.push_back(place.row + 1);
+
+  // Missing cells get the mean of the training rows.
+  const std::vector<Index> pool = rows_of(others(layout, layout.folds.size()));
+  data::ColumnMoments moments = data::column_moments(first, pool);
+  if (task.reading.missing == data::Missing::mean) {
+    p.imputed = moments.mean;
+    for (Dataset& file : files) data::impute(file, moments.mean);
+    moments = data::column_moments(first, pool);
+  }
+
+  std::vector<Index> kept;
+  for (Index j = 0; j < first.features(); ++j)
+    if (task.standardize && moments.deviation[j] == 0)
+      p.constant.push_back(first.names[static_cast<std::size_t>(j)]);
+    else
+      kept.push_back(j);
+  if (kept.empty())
+    throw InvalidInput(fmt::format("{}: every feature is constant on the training rows", first.source));
+  p.columns = kept;
+  const auto d = static_cast<Index>(kept.size());
+  for (const Index j : kept) p.names.push_back(first.names[static_cast<std::size_t>(j)]);
+
+  const auto pick = [&](const Vec& all) {
+    Vec some(d);
+    for (Index j = 0; j < d; ++j) some[j] = all[kept[static_cast<std::size_t>(j)]];
+    return some;
+  };
+  // Shifts change nothing but the intercept's value, so they are made wherever there is one: curvature is
+  // better conditioned.
+  const bool centre = task.intercept || task.standardize;
+  const auto shift_of = [&](const data::ColumnMoments& m) {
+    return centre ? pick(m.mean) : Vec(Vec::Zero(d));
+  };
+  const auto scale_of = [&](const data::ColumnMoments& m) {
+    return task.standardize ? pick(m.deviation) : Vec(Vec::Ones(d));
+  };
+  const Vec pool_shift = shift_of(moments), pool_scale = scale_of(moments);
+  p.stored_shift = first.sparse() ? Vec(Vec::Zero(d)) : pool_shift;
+  p.stored_scale = first.sparse() ? Vec(Vec::Ones(d)) : pool_scale;
+  const auto standardisation = [&](const Vec& shift, const Vec& scale) {
+    Standardisation s{(shift - p.stored_shift).cwiseQuotient(p.stored_scale), Vec(d)};
+    for (Index j = 0; j < d; ++j) s.inverse_scale[j] = scale[j] > 0 ? p.stored_scale[j] / scale[j] : 0;
+    return s;
+  };
+  for (std::size_t k = 0; k < fold_ranges.size(); ++k) {
+    Part part;
+    if (p.held_out) {
+      part.training = {fold_ranges[k]};
+      part.validation = {validation};
+      part.standardisation = standardisation(pool_shift, pool_scale);
+    } else {
+      part.training = joined({{0, fold_ranges[k].first}, {fold_ranges[k].second, fold_ranges.back().second}});
+      part.validation = {fold_ranges[k]};
+      const data::ColumnMoments own = data::column_moments(first, rows_of(others(layout, k)));
+      part.standardisation = standardisation(shift_of(own), scale_of(own));
+    }
+    p.folds.push_back(std::move(part));
+  }
+  p.final.training =
+      p.held_out && !task.refit ? p.folds[0].training : joined({{0, fold_ranges.back().second}, validation});
+  p.final.standardisation = standardisation(pool_shift, pool_scale);
+  p.final.validation = p.has_test ? std::vector<RowRange>{test} : p.folds[0].validation;
+
+  // Targets, weights and offsets in the order of the rows.
+  Vec labels(static_cast<Index>(rows.size()));
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    labels[static_cast<Index>(i)] = files[static_cast<std::size_t>(rows[i].file)].target[rows[i].row];
+  if (classifier) {
+    auto numbers = std::make_shared<std::vector<int>>(rows.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const int c = classes.of(labels[static_cast<Index>(i)]);
+      if (c < 0)
+        throw InvalidInput(fmt::format("{}: row {} has the label '{}', which the training file does not have",
+                                       files[static_cast<std::size_t>(rows[i].file)].source, rows[i].row + 1,
+                                       label_text(labels[static_cast<Index>(i)])));
+      (*numbers)[i] = c;
+      if (p.outputs == 1) labels[static_cast<Index>(i)] = c == 0 ? -1 : 1;
+    }
+    for (std::size_t k = 0; k < p.folds.size(); ++k)
+      require_classes(*numbers, p.folds[k].training, p.classes.size(), p.classes,
+                      p.held_out ? "the training rows" : fmt::format("the training rows of fold {}", k + 1));
+    p.samples.classes = numbers;
+  } else {
+    const auto train = labels.head(p.training_rows).array();
+    if (p.model == Model::poisson) {
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        if (labels[static_cast<Index>(i)] < 0)
+          throw InvalidInput(fmt::format("{}: row {} has the target {}; poisson wants counts, 0 or more",
+                                         files[static_cast<std::size_t>(rows[i].file)].source,
+                                         rows[i].row + 1, labels[static_cast<Index>(i)]));
+      if (train.maxCoeff() == 0) throw InvalidInput("poisson: every count of the training rows is 0");
+    } else {
+      const double mean = train.mean(), deviation = std::sqrt((train - mean).square().mean());
+      if (deviation == 0)
+        throw InvalidInput(fmt::format(
+            "{}: the target is {} in every training row: there is nothing to learn", p.source, mean));
+      p.target_shift = task.intercept ? mean : 0;
+      p.target_scale = deviation;
+      p.huber_threshold = task.huber_threshold > 0 ? task.huber_threshold : 1.345 * deviation;
+      labels = (labels.array() - p.target_shift) / p.target_scale;
+    }
+  }
+  p.samples.labels = std::make_shared<const Vec>(std::move(labels));
+  const auto optional_column = [&](Vec Dataset::*member, double factor) -> std::shared_ptr<const Vec> {
+    if ((files[0].*member).size() == 0) return nullptr;
+    Vec column(static_cast<Index>(rows.size()));
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const Vec& from = files[static_cast<std::size_t>(rows[i].file)].*member;
+      if (from.size() == 0) throw InvalidInput("a further file lacks the column of weights or offsets");
+      column[static_cast<Index>(i)] = from[rows[i].row] / factor;
+    }
+    return std::make_shared<const Vec>(std::move(column));
+  };
+  p.samples.weights = optional_column(&Dataset::weights, 1);
+  p.samples.offsets = optional_column(&Dataset::offsets, p.target_scale);
+  if (p.samples.offsets && p.model == Model::softmax)
+    throw InvalidInput("--offset is not offered for softmax");
+
+  std::vector<std::string> group_names;
+  switch (task.penalty) {
+    case Penalty::global:
+      p.penalties = problems::PenaltyMap::global(d, p.outputs);
+      p.hyperparameters = {"all"};
+      break;
+    case Penalty::per_feature:
+      p.penalties = problems::PenaltyMap::per_feature(d, p.outputs);
+      p.hyperparameters = p.names;
+      break;
+    case Penalty::per_class:
+      p.penalties = problems::PenaltyMap::per_class(d, p.outputs);
+      p.hyperparameters = p.classes;
+      break;
+    case Penalty::per_group: {
+      const std::vector<Index> group = groups_of(task, first, kept, group_names);
+      p.penalties = problems::PenaltyMap::per_group(group, static_cast<Index>(group_names.size()), p.outputs);
+      p.hyperparameters = group_names;
+      break;
+    }
+  }
+  if (p.model == Model::elastic_net) p.hyperparameters.push_back("λ₂ (squares)");
+  p.samples.matrix = gather(files, rows, kept, p.stored_shift, p.stored_scale, p.nonzeros);
+  return p;
+}
+
+}  // namespace tuning

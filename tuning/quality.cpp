@@ -1,0 +1,84 @@
+#include "quality.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace tuning {
+
+void Judged::add(bilevel::problems::DataLoss& loss, const Vec& u) {
+  Vec losses, margins;
+  loss.rows(u, &losses, margins);
+  const auto& samples = loss.samples();
+  Index row = 0;
+  for (const auto& [first, last] : loss.ranges())
+    for (Index i = first; i < last; ++i, ++row) {
+      losses_.push_back(losses[row]);
+      weights_.push_back(samples.weights ? (*samples.weights)[i] : 1);
+      labels_.push_back((*samples.labels)[i]);
+      if (samples.classes) classes_.push_back((*samples.classes)[static_cast<std::size_t>(i)]);
+    }
+  margins_.insert(margins_.end(), margins.data(), margins.data() + margins.size());
+}
+
+Quality Judged::quality() const {
+  Quality q;
+  const std::size_t n = losses_.size();
+  q.rows = static_cast<Index>(n);
+  if (n == 0) return q;
+  const double scale2 = prepared_.target_scale * prepared_.target_scale;
+  const double total = std::accumulate(weights_.begin(), weights_.end(), 0.0);
+  double mean = 0, square = 0;
+  for (std::size_t i = 0; i < n; ++i) mean += weights_[i] * losses_[i] / total;
+  for (std::size_t i = 0; i < n; ++i)
+    square += weights_[i] * (losses_[i] - mean) * (losses_[i] - mean) / total;
+  q.loss = mean * scale2;
+  q.standard_error = std::sqrt(square / static_cast<double>(n)) * scale2;
+
+  if (classifies(prepared_.model)) {
+    const auto outputs = static_cast<std::size_t>(prepared_.outputs);
+    double right = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      const double* m = margins_.data() + i * outputs;
+      const bool hit =
+          outputs == 1 ? (m[0] > 0) == (labels_[i] > 0) : std::max_element(m, m + outputs) - m == classes_[i];
+      right += hit ? weights_[i] : 0;
+    }
+    q.accuracy = right / total;
+    if (outputs == 1) q.auc = area_under_curve(margins_, labels_, weights_);
+    return q;
+  }
+  // Residuals of the prediction in units of the target; Poisson predicts exp(margin).
+  double residual = 0, spread = 0, centre = 0;
+  for (std::size_t i = 0; i < n; ++i) centre += weights_[i] * labels_[i] / total;
+  for (std::size_t i = 0; i < n; ++i) {
+    const double predicted = prepared_.model == Model::poisson ? std::exp(margins_[i]) : margins_[i];
+    residual += weights_[i] * (predicted - labels_[i]) * (predicted - labels_[i]) / total;
+    spread += weights_[i] * (labels_[i] - centre) * (labels_[i] - centre) / total;
+  }
+  q.rmse = std::sqrt(residual) * prepared_.target_scale;
+  if (spread > 0) q.r2 = 1 - residual / spread;
+  return q;
+}
+
+std::optional<double> area_under_curve(const std::vector<double>& scores, const std::vector<double>& labels,
+                                       const std::vector<double>& weights) {
+  std::vector<std::size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return scores[a] < scores[b]; });
+  double below = 0, positive = 0, area = 0;
+  for (std::size_t i = 0; i < order.size();) {
+    std::size_t end = i;
+    double tied_negative = 0, tied_positive = 0;
+    for (; end < order.size() && scores[order[end]] == scores[order[i]]; ++end)
+      (labels[order[end]] > 0 ? tied_positive : tied_negative) += weights[order[end]];
+    area += tied_positive * (below + 0.5 * tied_negative);
+    below += tied_negative;
+    positive += tied_positive;
+    i = end;
+  }
+  if (!(below > 0 && positive > 0)) return {};
+  return area / (below * positive);
+}
+
+}  // namespace tuning

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <optional>
+
+#include "prepared.hpp"
+
+namespace tuning {
+
+/// How well a model does on some rows. Measures that its kind does not have are empty.
+struct Quality {
+  Index rows = 0;
+  double loss = bilevel::unknown;            ///< mean, by weight, in units of the target
+  double standard_error = bilevel::unknown;  ///< of that mean
+  std::optional<double> accuracy, auc, rmse, r2;
+};
+
+/// Margins and losses of rows, gathered from one or several parts.
+class Judged {
+ public:
+  explicit Judged(const Prepared& prepared) : prepared_(prepared) {}
+  /// The rows of a loss at the stored coefficients u.
+  void add(bilevel::problems::DataLoss& loss, const Vec& u);
+  Quality quality() const;
+
+ private:
+  const Prepared& prepared_;
+  std::vector<double> losses_, weights_, margins_, labels_;
+  std::vector<int> classes_;
+};
+
+/// Area under the receiver operating characteristic, ties counted half; empty with one class only.
+std::optional<double> area_under_curve(const std::vector<double>& scores, const std::vector<double>& labels,
+                                       const std::vector<double>& weights);
+
+}  // namespace tuning

@@ -1,0 +1,267 @@
+#include "tune.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <filesystem>
+
+#include <bilevel/gradient/together.hpp>
+
+#include "fold_model.hpp"
+#include "grid.hpp"
+
+namespace tuning {
+namespace {
+
+using bilevel::Status;
+
+class Run {
+ public:
+  Run(const Task& task, const Prepared& prepared, const TuneControl& control)
+      : task_(task), prepared_(prepared), control_(control) {
+    folds_.resize(prepared.folds.size());
+    // Each reads its own rows and forms its own matrices: side by side.
+    std::exception_ptr failure;
+#pragma omp parallel for schedule(dynamic, 1) if (folds_.size() > 1)
+    for (std::size_t k = 0; k < folds_.size(); ++k) {
+      try {
+        folds_[k] = make_fold_model(prepared, prepared.folds[k]);
+      } catch (...) {
+#pragma omp critical(bilevel_tune)
+        failure = std::current_exception();
+      }
+    }
+    if (failure) std::rethrow_exception(failure);
+    if (prepared.refits) final_ = make_fold_model(prepared, prepared.final);
+    scale2_ = prepared.target_scale * prepared.target_scale;
+  }
+
+  TuneResult run();
+
+ private:
+  std::vector<FoldModel::Settled> settle(const Vec& theta, const std::vector<Vec>& warm, double tolerance);
+  Fitted fit(const Vec& theta, const std::vector<Vec>& warm);
+  bilevel::Summary descend(const Vec& start, std::size_t number);
+  void warn(TuneResult& result) const;
+  Vec constant(double value) const {
+    return Vec::Constant(prepared_.thetas(), value);
+  }
+
+  const Task& task_;
+  const Prepared& prepared_;
+  const TuneControl& control_;
+  std::vector<std::unique_ptr<FoldModel>> folds_;
+  std::unique_ptr<FoldModel> final_;
+  double scale2_ = 1;
+};
+
+std::vector<FoldModel::Settled> Run::settle(const Vec& theta, const std::vector<Vec>& warm,
+                                            double tolerance) {
+  std::vector<FoldModel::Settled> settled(folds_.size());
+  std::exception_ptr failure;
+#pragma omp parallel for schedule(dynamic, 1) if (folds_.size() > 1)
+  for (std::size_t k = 0; k < folds_.size(); ++k) {
+    try {
+      settled[k] = folds_[k]->settle(theta, k < warm.size() ? &warm[k] : nullptr, tolerance);
+    } catch (...) {
+#pragma omp critical(bilevel_tune)
+      failure = std::current_exception();
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
+  return settled;
+}
+
+Fitted Run::fit(const Vec& theta, const std::vector<Vec>& warm) {
+  Fitted fitted;
+  fitted.theta = theta;
+  const auto settled = settle(theta, warm, 1e-10);
+  for (const auto& each : settled)
+    if (!each.warning.empty() && fitted.warning.empty()) fitted.warning = each.warning;
+  Judged validation(prepared_);
+  double train = 0, value = 0;
+  const auto parts = static_cast<double>(folds_.size());
+  for (std::size_t k = 0; k < folds_.size(); ++k) {
+    const Vec u = folds_[k]->stored_coefficients(settled[k].phi);
+    train += folds_[k]->training().value(u, nullptr) / parts;
+    value += settled[k].outer_value / parts;
+    validation.add(folds_[k]->validation(), u);
+  }
+  fitted.train_loss = scale2_ * train;
+  fitted.validation_loss = scale2_ * value;
+  fitted.validation = validation.quality();
+
+  FoldModel& kept = final_ ? *final_ : *folds_[0];
+  const Vec phi = final_ ? final_->settle(theta, &settled[0].phi, 1e-10).phi : settled[0].phi;
+  const Vec stored = kept.stored_coefficients(phi);
+  if (prepared_.has_test) {
+    const auto loss = make_loss(prepared_, prepared_.final.validation);
+    Judged test(prepared_);
+    test.add(*loss, stored);
+    fitted.test = test.quality();
+  }
+  fitted.coefficients = prepared_.target_scale * kept.standardised_coefficients(phi);
+  // stored = (x − shift)/scale, target = shift + scale·margin.
+  const Index c = prepared_.outputs, d = static_cast<Index>(prepared_.names.size());
+  fitted.raw = prepared_.target_scale * stored;
+  for (Index j = 0; j < d; ++j) {
+    fitted.raw.segment(j * c, c) /= prepared_.stored_scale[j];
+    fitted.raw.tail(c) -= prepared_.stored_shift[j] * fitted.raw.segment(j * c, c);
+  }
+  fitted.raw.tail(c).array() += prepared_.target_shift;
+  return fitted;
+}
+
+bilevel::Summary Run::descend(const Vec& start, std::size_t number) {
+  std::vector<std::unique_ptr<bilevel::Estimator<Vec>>> estimators;
+  for (auto& fold : folds_) estimators.push_back(fold->estimator());
+  const std::vector<double> weights(folds_.size(), 1 / static_cast<double>(folds_.size()));
+  std::unique_ptr<bilevel::Estimator<Vec>> estimator;
+  if (folds_.size() == 1)
+    estimator = std::move(estimators[0]);
+  else
+    estimator = std::make_unique<bilevel::Together>(std::move(estimators), weights);
+
+  bilevel::SolveOptions options;
+  options.gradient_tolerance = task_.tolerance;
+  options.max_iterations = task_.iterations;
+  if (task_.seconds > 0) options.max_seconds = task_.seconds;
+  options.box = box_of(task_, prepared_);
+  options.identity = fmt::format("{} start {}", control_.identity, number);
+  if (!control_.checkpoint.empty()) {
+    options.checkpoint =
+        number == 0 ? control_.checkpoint : fmt::format("{}.{}", control_.checkpoint, number);
+    options.resume = control_.resume && std::filesystem::exists(options.checkpoint);
+  }
+  options.callback = [&](const bilevel::HistoryEntry& h) {
+    control_.progress(fmt::format("step {:>3}  validation loss {:.8g}  gradient {:.1e} ± {:.0e} ({})",
+                                  h.iteration, scale2_ * h.outer_value, h.gradient_norm, h.bound,
+                                  name(h.verdict)));
+    return !control_.interrupted();
+  };
+  const auto optimizer = bilevel::make_lbfgs();
+  return bilevel::solve<Vec>(*estimator, *optimizer, start, options);
+}
+
+TuneResult Run::run() {
+  bilevel::Stopwatch watch;
+  TuneResult result;
+  result.loss_scale = scale2_;
+  result.solvers = folds_[0]->solvers();
+
+  // From strong penalties to weak ones, each fit from the one before it.
+  Grid grid(control_.checkpoint.empty() ? std::string() : control_.checkpoint + ".grid", control_.identity,
+            control_.resume);
+  for (int k = static_cast<int>(grid.points().size()); k < task_.grid; ++k) {
+    const double log_lambda = task_.upper - (task_.upper - task_.lower) * static_cast<double>(k) /
+                                                static_cast<double>(task_.grid - 1);
+    control_.progress(fmt::format("one λ for all: {} of {}", k + 1, task_.grid));
+    bilevel::Stopwatch own;
+    const auto settled = settle(constant(log_lambda), grid.phi(), 1e-7);
+    double value = 0;
+    std::vector<Vec> phi;
+    for (const auto& each : settled) {
+      value += each.outer_value / static_cast<double>(folds_.size());
+      phi.push_back(each.phi);
+    }
+    grid.add({log_lambda, scale2_ * value, own.seconds()}, std::move(phi));
+    if (control_.interrupted()) {
+      result.interrupted = true;
+      result.points = grid.points();
+      return result;
+    }
+  }
+  result.points = grid.points();
+  result.grid_seconds = result.points.back().seconds;
+  result.grid_fits = static_cast<long>(result.points.size() * folds_.size());
+  const auto best = std::min_element(
+      result.points.begin(), result.points.end(),
+      [](const GridPoint& a, const GridPoint& b) { return !(a.validation_loss >= b.validation_loss); });
+
+  std::vector<double> starts{best->log_lambda};
+  starts.insert(starts.end(), task_.starts.begin(), task_.starts.end());
+  for (std::size_t k = 0; k < starts.size(); ++k) {
+    bilevel::Summary summary = descend(constant(std::clamp(starts[k], task_.lower, task_.upper)), k);
+    const bool stopped = summary.status == Status::interrupted;
+    if (k == 0 || summary.outer_value < result.summary.outer_value) result.summary = std::move(summary);
+    if (stopped) {
+      result.interrupted = true;
+      break;
+    }
+  }
+  control_.progress("fitting the final models");
+  result.grid = fit(constant(best->log_lambda), {});
+  std::vector<Vec> warm;
+  Index place = 0;
+  for (const auto& fold : folds_) {
+    if (result.summary.phi.size() == 0) break;
+    warm.push_back(result.summary.phi.segment(place, fold->parameters()));
+    place += fold->parameters();
+  }
+  result.tuned = fit(result.summary.theta, warm);
+  if (result.tuned.validation_loss > result.grid.validation_loss) {
+    result.warnings.push_back("tuning found nothing better than the best single λ, which is kept");
+    result.tuned = result.grid;
+  }
+  const double standard = -std::log(static_cast<double>(
+      prepared_.held_out
+          ? prepared_.training_rows
+          : prepared_.training_rows - prepared_.training_rows / static_cast<Index>(folds_.size())));
+  result.standard = fit(constant(standard), {});
+  if (!result.tuned.warning.empty()) result.warnings.push_back(result.tuned.warning);
+  warn(result);
+  result.seconds = watch.seconds();
+  return result;
+}
+
+void Run::warn(TuneResult& result) const {
+  const auto thetas = prepared_.thetas();
+  const Index judges = prepared_.held_out ? prepared_.validation_rows : prepared_.training_rows;
+  const std::string remedy =
+      prepared_.held_out ? "judge by K folds (--cv 5) or share penalties (--penalty per-group, or global)"
+                         : "share penalties (--penalty per-group, or global)";
+  const auto& tuned = result.tuned.test;
+  const auto& grid = result.grid.test;
+  if (tuned && grid) {
+    // Does the test agree with what validation promised?
+    const double promised = result.grid.validation_loss - result.tuned.validation_loss;
+    const double kept = grid->loss - tuned->loss;
+    const double noise = std::max(tuned->standard_error, grid->standard_error);
+    if (kept < 0 && promised > 0 && tuned->loss - grid->loss > 0.1 * noise)
+      result.warnings.push_back(
+          fmt::format("{} penalties overfit the {} rows they were judged by: the validation loss fell from "
+                      "{:.6g} to {:.6g}, but "
+                      "the test loss rose from {:.6g} to {:.6g}; {}",
+                      thetas, judges, result.grid.validation_loss, result.tuned.validation_loss, grid->loss,
+                      tuned->loss, remedy));
+    else if (tuned->loss - result.tuned.validation_loss > 2 * noise + promised)
+      result.warnings.push_back(
+          fmt::format("the test loss {:.6g} is above the validation loss {:.6g} by more than two standard "
+                      "errors ({:.2g}): the {} "
+                      "rows that judge are few for {} penalties, or the test rows differ; {}",
+                      tuned->loss, result.tuned.validation_loss, noise, judges, thetas, remedy));
+  } else if (thetas * 10 > judges) {
+    result.warnings.push_back(fmt::format(
+        "{} penalties are judged by {} rows and there is no test: the validation loss may flatter; "
+        "keep rows for a test (--test 0.2), or {}",
+        thetas, judges, remedy));
+  }
+}
+
+}  // namespace
+
+bilevel::Box box_of(const Task& task, const Prepared& prepared) {
+  return {Vec::Constant(prepared.thetas(), task.lower), Vec::Constant(prepared.thetas(), task.upper)};
+}
+
+std::optional<std::string> at_bound(const Task& task, double theta) {
+  if (theta <= task.lower) return "lower";
+  if (theta >= task.upper) return "upper";
+  return {};
+}
+
+TuneResult tune(const Task& task, const Prepared& prepared, const TuneControl& control) {
+  return Run(task, prepared, control).run();
+}
+
+}  // namespace tuning
