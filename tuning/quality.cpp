@@ -61,6 +61,12 @@ Quality Judged::quality() const {
   return q;
 }
 
+std::vector<double> Judged::losses() const {
+  std::vector<double> scaled = losses_;
+  for (double& each : scaled) each *= prepared_.target_scale * prepared_.target_scale;
+  return scaled;
+}
+
 std::optional<double> area_under_curve(const std::vector<double>& scores, const std::vector<double>& labels,
                                        const std::vector<double>& weights) {
   std::vector<std::size_t> order(scores.size());

@@ -21,6 +21,8 @@ class Judged {
   /// The rows of a loss at the stored coefficients u.
   void add(bilevel::problems::DataLoss& loss, const Vec& u);
   Quality quality() const;
+  /// Row by row, in units of the target.
+  std::vector<double> losses() const;
 
  private:
   const Prepared& prepared_;

@@ -21,7 +21,8 @@ struct Fitted {
   double validation_loss = bilevel::unknown;
   Quality validation;
   std::optional<Quality> test;
-  std::string warning;  ///< what makes its derivative doubtful; empty if nothing
+  std::vector<double> test_losses;  ///< row by row
+  std::string warning;              ///< what makes its derivative doubtful; empty if nothing
 };
 
 struct GridPoint {

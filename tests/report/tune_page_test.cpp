@@ -157,7 +157,8 @@ TEST(TunePage, NamesGroupsAndClasses) {
   EXPECT_TRUE(contains(single["lead"], "The penalty of a logistic regression was tuned on"))
       << single["lead"];
   EXPECT_EQ(block(single, "result", "table")["rows"][2][1], "1");
-  for (const Json& one : section(single, "penalties")["blocks"]) EXPECT_NE(one["type"], "chart");
+  const Json penalties = section(single, "penalties");
+  for (const Json& one : penalties["blocks"]) EXPECT_NE(one["type"], "chart");
 }
 
 TEST(TunePage, ShowsCoefficientsByClass) {
