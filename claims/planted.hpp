@@ -97,29 +97,14 @@ class Curved<bilevel::Problem<Vec>> final : public Passing<bilevel::Problem<Vec>
   bilevel::Holomorphic* holomorphic() override { return honest_.holomorphic(); }
 };
 
-/// An estimator that asks another.
-class Asking : public bilevel::Estimator<Vec> {
- public:
-  std::string_view name() const override { return honest_->name(); }
-  bilevel::Estimate<Vec> estimate(const Vec& theta, const bilevel::Warm<Vec>& warm) override {
-    return honest_->estimate(theta, warm);
-  }
-  void set_tolerances(double inner, double adjoint) override { honest_->set_tolerances(inner, adjoint); }
-  void set_outer_tolerance(double tolerance) override { honest_->set_outer_tolerance(tolerance); }
-  Vec initial_phi() const override { return honest_->initial_phi(); }
-  Vec initial_theta() const override { return honest_->initial_theta(); }
-
- protected:
-  std::unique_ptr<bilevel::Estimator<Vec>> honest_;
-};
-
 /// An estimator of a problem with a wrong curvature, and that problem.
 template <class Base>
-class CurvedEstimator final : public Asking {
+class CurvedEstimator final : public bilevel::Forwarding<Vec> {
  public:
   template <class Make>
-  CurvedEstimator(Base& honest, Defect defect, const Make& make) : problem_(honest, defect) {
-    honest_ = make(problem_);
+  CurvedEstimator(Base& honest, Defect defect, const Make& make)
+      : Forwarding(nullptr), problem_(honest, defect) {
+    wrapped_ = make(problem_);
   }
 
  private:
@@ -147,13 +132,12 @@ class ScaledAdjoint final : public bilevel::AdjointSolver<Vec> {
 };
 
 /// A gradient times a factor.
-class ScaledEstimator final : public Asking {
+class ScaledEstimator final : public bilevel::Forwarding<Vec> {
  public:
-  ScaledEstimator(std::unique_ptr<bilevel::Estimator<Vec>> honest, double factor) : factor_(factor) {
-    honest_ = std::move(honest);
-  }
+  ScaledEstimator(std::unique_ptr<bilevel::Estimator<Vec>> honest, double factor)
+      : Forwarding(std::move(honest)), factor_(factor) {}
   bilevel::Estimate<Vec> estimate(const Vec& theta, const bilevel::Warm<Vec>& warm) override {
-    bilevel::Estimate<Vec> e = Asking::estimate(theta, warm);
+    bilevel::Estimate<Vec> e = Forwarding::estimate(theta, warm);
     e.gradient *= factor_;
     if (e.pi.size() > 0) e.pi *= factor_;
     return e;

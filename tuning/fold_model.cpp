@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include <bilevel/gradient/forwarding.hpp>
 #include <bilevel/gradient/in_units.hpp>
 #include <bilevel/gradient/make_estimator.hpp>
 #include <bilevel/inner/make_inner_solver.hpp>
@@ -62,21 +63,16 @@ class SmoothFold final : public FoldModel {
 
 /// θ as a person gives it, to what the lasso of the scaled target takes: |φ| scales with the target and φ²
 /// with its square, so λ₁ is measured in units of the target.
-class InTargetUnits final : public bilevel::Estimator<Vec> {
+class InTargetUnits final : public bilevel::Forwarding<Vec> {
  public:
   InTargetUnits(std::unique_ptr<bilevel::Estimator<Vec>> wrapped, Vec shift)
-      : wrapped_(std::move(wrapped)), shift_(std::move(shift)) {}
-  std::string_view name() const override { return wrapped_->name(); }
+      : Forwarding(std::move(wrapped)), shift_(std::move(shift)) {}
   bilevel::Estimate<Vec> estimate(const Vec& theta, const bilevel::Warm<Vec>& warm) override {
-    return wrapped_->estimate(theta - shift_, warm);
+    return Forwarding::estimate(theta - shift_, warm);
   }
-  void set_tolerances(double inner, double adjoint) override { wrapped_->set_tolerances(inner, adjoint); }
-  void set_outer_tolerance(double tolerance) override { wrapped_->set_outer_tolerance(tolerance); }
-  Vec initial_phi() const override { return wrapped_->initial_phi(); }
-  Vec initial_theta() const override { return wrapped_->initial_theta() + shift_; }
+  Vec initial_theta() const override { return Forwarding::initial_theta() + shift_; }
 
  private:
-  std::unique_ptr<bilevel::Estimator<Vec>> wrapped_;
   Vec shift_;
 };
 

@@ -1,8 +1,7 @@
 #include "grid.hpp"
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <optional>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -16,11 +15,10 @@ using nlohmann::json;
 Grid::Grid(std::string path, std::string identity, bool resume)
     : path_(std::move(path)), identity_(std::move(identity)) {
   if (path_.empty() || !resume || !std::filesystem::exists(path_)) return;
-  std::ifstream stream(path_, std::ios::binary);
-  std::stringstream text;
-  text << stream.rdbuf();
+  const std::optional<std::string> text = bilevel::read_file(path_);
+  if (!text) throw InvalidInput(fmt::format("cannot resume from {}: the file cannot be opened", path_));
   try {
-    const json file = json::parse(text.str());
+    const json file = json::parse(*text);
     if (file.at("identity") != identity_)
       throw InvalidInput(fmt::format(
           "cannot resume from {}: it belongs to another run; start without --resume or name the right file",

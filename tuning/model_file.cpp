@@ -1,8 +1,9 @@
 #include "model_file.hpp"
 
 #include <cmath>
-#include <fstream>
-#include <sstream>
+#include <optional>
+
+#include <bilevel/outcome/atomic_file.hpp>
 
 namespace tuning {
 namespace {
@@ -100,12 +101,10 @@ SavedModel read_model(const std::string& path) {
   const auto refuse = [&](const std::string& why) {
     return InvalidInput(fmt::format("{}: {}; a model is written by bilevel tune --save FILE", path, why));
   };
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) throw refuse("the file cannot be read");
-  std::stringstream text;
-  text << stream.rdbuf();
+  const std::optional<std::string> text = bilevel::read_file(path);
+  if (!text) throw refuse("the file cannot be read");
   try {
-    const Json j = Json::parse(text.str());
+    const Json j = Json::parse(*text);
     if (!j.is_object() || j.value("format", "") != format_name)
       throw InvalidInput("it is no model of bilevel");
     if (j.at("version") != format_version)

@@ -1,18 +1,14 @@
 #include "prepared.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <fstream>
-#include <map>
-#include <numeric>
 #include <set>
-#include <sstream>
 
 #include <bilevel/data/moments.hpp>
-#include <bilevel/data/split.hpp>
 
 #include "example.hpp"
+#include "feature_groups.hpp"
+#include "layout.hpp"
 
 namespace tuning {
 namespace {
@@ -20,17 +16,6 @@ namespace {
 namespace data = bilevel::data;
 namespace problems = bilevel::problems;
 using data::Dataset;
-
-/// The share that the text is, or nothing where it names a file.
-std::optional<double> share(const std::string& text, std::string_view option) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return {};
-  if (!(value >= 0 && value < 1))
-    throw InvalidInput(
-        fmt::format("{} {}: a share of the rows must be at least 0 and below 1", option, text));
-  return value;
-}
 
 std::string label_text(double value) {
   return fmt::format("{}", value);
@@ -73,164 +58,6 @@ Model chosen(const Task& task, const Dataset& d, const Classes& classes, std::ve
   return model;
 }
 
-/// Rows of the files by what they are for; file 0 is the task's own.
-struct Place {
-  int file;
-  Index row;
-};
-
-struct Layout {
-  std::vector<std::vector<Place>> folds;  ///< of K folds; one, the training rows, with a hold-out
-  std::vector<Place> validation, test;
-  bool held_out = false;
-  std::string text;
-};
-
-std::vector<Place> all_rows(int file, Index rows) {
-  std::vector<Place> places;
-  for (Index i = 0; i < rows; ++i) places.push_back({file, i});
-  return places;
-}
-
-/// By a column: train, validation and test, or one fold for each of its values.
-Layout by_column(const Dataset& d, const std::string& column) {
-  Layout layout;
-  std::vector<int> role;  // −1 test, −2 validation, else the fold
-  const auto is = [](const std::string& text, std::initializer_list<std::string_view> words) {
-    return std::find(words.begin(), words.end(), text) != words.end();
-  };
-  int folds = 0;
-  bool trains = false, validates = false;
-  for (const std::string& level : d.split_levels) {
-    std::string lower = level;
-    std::transform(lower.begin(), lower.end(), lower.begin(),
-                   [](unsigned char c) { return std::tolower(c); });
-    if (is(lower, {"test", "testing"})) {
-      role.push_back(-1);
-    } else if (is(lower, {"validation", "valid", "val", "dev"})) {
-      role.push_back(-2);
-      validates = true;
-    } else if (is(lower, {"train", "training"})) {
-      role.push_back(0);
-      folds = std::max(folds, 1);
-      trains = true;
-    } else {
-      role.push_back(folds++);
-    }
-  }
-  if (trains && !validates)
-    throw InvalidInput(
-        fmt::format("--split {}: it names rows called train but none called validation; add some, or "
-                    "write one value for each fold",
-                    column));
-  if (validates && !trains)
-    throw InvalidInput(fmt::format("--split {}: it names validation rows but no rows called train", column));
-  if (trains && folds > 1)
-    throw InvalidInput(
-        fmt::format("--split {}: it mixes 'train' with other names; use train, validation, "
-                    "test, or one value for each fold and test",
-                    column));
-  if (!trains && folds < 2)
-    throw InvalidInput(
-        fmt::format("--split {}: it has {} value(s) beside test; two or more folds are needed, "
-                    "or rows called train and validation",
-                    column, folds));
-  layout.folds.resize(static_cast<std::size_t>(folds));
-  for (Index i = 0; i < d.rows(); ++i) {
-    const int part = role[static_cast<std::size_t>(d.split[static_cast<std::size_t>(i)])];
-    (part == -1   ? layout.test
-     : part == -2 ? layout.validation
-                  : layout.folds[static_cast<std::size_t>(part)])
-        .push_back({0, i});
-  }
-  layout.held_out = validates;
-  layout.text = validates ? fmt::format("by column '{}'", column)
-                          : fmt::format("{} folds by column '{}'", folds, column);
-  return layout;
-}
-
-Layout lay_out(const Task& task, const std::vector<Dataset>& files, int validation_file, int test_file,
-               bool stratified) {
-  const Dataset& d = files[0];
-  Layout layout;
-  if (!d.split.empty()) layout = by_column(d, task.reading.split);
-  const bool split_given = !layout.folds.empty();
-
-  std::vector<Index> pool;
-  if (!split_given) {
-    pool.resize(static_cast<std::size_t>(d.rows()));
-    std::iota(pool.begin(), pool.end(), Index{0});
-  }
-  const auto strata = [&]() -> std::optional<std::vector<int>> {
-    if (!stratified) return {};
-    Vec target(static_cast<Index>(pool.size()));
-    for (std::size_t i = 0; i < pool.size(); ++i) target[static_cast<Index>(i)] = d.target[pool[i]];
-    return data::strata_of(target);
-  };
-  const auto take = [&](double fraction, std::uint64_t seed) {
-    const auto groups = strata();
-    const auto drawn =
-        data::draw_part(static_cast<Index>(pool.size()), fraction, seed, groups ? &*groups : nullptr);
-    std::vector<Place> taken;
-    std::vector<Index> rest;
-    for (std::size_t i = 0; i < pool.size(); ++i)
-      if (drawn[i])
-        taken.push_back({0, pool[i]});
-      else
-        rest.push_back(pool[i]);
-    pool = std::move(rest);
-    return taken;
-  };
-
-  if (test_file >= 0) {
-    if (!layout.test.empty())
-      throw InvalidInput("--split names test rows and --test a file: give one of the two");
-    layout.test = all_rows(test_file, files[static_cast<std::size_t>(test_file)].rows());
-  } else if (!split_given) {
-    const double fraction = *share(task.test, "--test");
-    if (fraction > 0) {
-      if (pool.size() < 3) throw InvalidInput("there are too few rows to keep some for a test: use --test 0");
-      layout.test = take(fraction, task.seed ^ 0x7465737400000000ULL);
-    }
-  }
-  if (split_given) {
-    if (!task.validation.empty()) throw InvalidInput("--split and --validation: give one of the two");
-    return layout;
-  }
-  std::string how;
-  if (validation_file >= 0) {
-    layout.held_out = true;
-    layout.validation = all_rows(validation_file, files[static_cast<std::size_t>(validation_file)].rows());
-    how = "validation from a file";
-  } else if (!task.validation.empty()) {
-    const double fraction = *share(task.validation, "--validation");
-    if (!(fraction > 0))
-      throw InvalidInput("--validation 0: rows to judge by are needed; use --cv K instead");
-    if (pool.size() < 2) throw InvalidInput("there are too few rows to split into training and validation");
-    layout.held_out = true;
-    layout.validation = take(fraction, task.seed);
-    how = fmt::format("{:g} of the rows held out{}, seed {}", fraction, stratified ? ", stratified" : "",
-                      task.seed);
-  }
-  if (layout.held_out) {
-    layout.folds.resize(1);
-    for (const Index i : pool) layout.folds[0].push_back({0, i});
-  } else {
-    if (static_cast<int>(pool.size()) < 2 * task.folds)
-      throw InvalidInput(fmt::format("{} rows are too few for {} folds: use --cv with a smaller number",
-                                     pool.size(), task.folds));
-    const auto groups = strata();
-    const auto fold = data::assign_folds(static_cast<Index>(pool.size()), task.folds, task.seed,
-                                         groups ? &*groups : nullptr);
-    layout.folds.resize(static_cast<std::size_t>(task.folds));
-    for (std::size_t i = 0; i < pool.size(); ++i)
-      layout.folds[static_cast<std::size_t>(fold[i])].push_back({0, pool[i]});
-    how = fmt::format("{} folds{}, seed {}", task.folds, stratified ? ", stratified" : "", task.seed);
-  }
-  layout.text = how;
-  return layout;
-}
-
 std::vector<Index> rows_of(const std::vector<const std::vector<Place>*>& groups) {
   std::vector<Index> rows;
   for (const auto* group : groups)
@@ -245,58 +72,6 @@ std::vector<const std::vector<Place>*> others(const Layout& layout, std::size_t 
   for (std::size_t k = 0; k < layout.folds.size(); ++k)
     if (k != without || layout.folds.size() == 1) groups.push_back(&layout.folds[k]);
   return groups;
-}
-
-/// Groups of features with their names: from a file, by a part of the name, or by the column they came from.
-std::vector<Index> groups_of(const Task& task, const Dataset& d, const std::vector<Index>& kept,
-                             std::vector<std::string>& group_names) {
-  std::map<std::string, std::string> named;
-  if (!task.groups.empty()) {
-    std::ifstream stream(task.groups);
-    if (!stream) throw InvalidInput(fmt::format("--groups {}: the file cannot be read", task.groups));
-    std::string line;
-    for (long number = 1; std::getline(stream, line); ++number) {
-      while (!line.empty() && (line.back() == '\r' || line.back() == ' ' || line.back() == '\t'))
-        line.pop_back();
-      if (line.empty()) continue;
-      const std::size_t gap = line.find_last_of(" \t,");
-      if (gap == std::string::npos || gap == 0 || gap + 1 == line.size())
-        throw InvalidInput(fmt::format("{}: line {}: write a feature's name, a blank and its group's name",
-                                       task.groups, number));
-      std::string feature = line.substr(0, line.find_last_not_of(" \t,", gap) + 1);
-      if (!named.emplace(feature, line.substr(gap + 1)).second)
-        throw InvalidInput(
-            fmt::format("{}: line {}: feature '{}' has a group already", task.groups, number, feature));
-    }
-  }
-  std::map<std::string, Index> index;
-  std::vector<Index> group;
-  std::vector<std::string> missing;
-  for (const Index column : kept) {
-    const auto j = static_cast<std::size_t>(column);
-    const std::string &feature = d.names[j], &origin = d.origins[j];
-    std::string label;
-    if (!named.empty()) {
-      auto found = named.find(feature);
-      if (found == named.end()) found = named.find(origin);
-      if (found == named.end()) {
-        missing.push_back(feature);
-        continue;
-      }
-      label = found->second;
-    } else if (task.group_separator) {
-      label = feature.substr(0, feature.find(task.group_separator));
-    } else {
-      label = origin;
-    }
-    const auto [place, fresh] = index.emplace(label, static_cast<Index>(group_names.size()));
-    if (fresh) group_names.push_back(label);
-    group.push_back(place->second);
-  }
-  if (!missing.empty())
-    throw InvalidInput(fmt::format("{}: no group for {} feature(s), the first of them '{}'; give each a line",
-                                   task.groups, missing.size(), missing[0]));
-  return group;
 }
 
 /// The matrix in the order of `rows`, only the columns kept; dense ones centred and scaled on the way.

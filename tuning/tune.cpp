@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <filesystem>
 
 #include <bilevel/gradient/together.hpp>
+#include <bilevel/outcome/side_by_side.hpp>
 
 #include "fold_model.hpp"
 #include "grid.hpp"
@@ -20,18 +20,9 @@ class Run {
   Run(const Task& task, const Prepared& prepared, const TuneControl& control)
       : task_(task), prepared_(prepared), control_(control) {
     folds_.resize(prepared.folds.size());
-    // Each reads its own rows and forms its own matrices: side by side.
-    std::exception_ptr failure;
-#pragma omp parallel for schedule(dynamic, 1) if (folds_.size() > 1)
-    for (std::size_t k = 0; k < folds_.size(); ++k) {
-      try {
-        folds_[k] = make_fold_model(prepared, prepared.folds[k]);
-      } catch (...) {
-#pragma omp critical(bilevel_tune)
-        failure = std::current_exception();
-      }
-    }
-    if (failure) std::rethrow_exception(failure);
+    // Each reads its own rows and forms its own matrices.
+    bilevel::side_by_side(folds_.size(),
+                          [&](std::size_t k) { folds_[k] = make_fold_model(prepared, prepared.folds[k]); });
     if (prepared.refits) final_ = make_fold_model(prepared, prepared.final);
     scale2_ = prepared.target_scale * prepared.target_scale;
   }
@@ -43,9 +34,7 @@ class Run {
   Fitted fit(const Vec& theta, const std::vector<Vec>& warm);
   bilevel::Summary descend(const Vec& start, std::size_t number);
   void warn(TuneResult& result) const;
-  Vec constant(double value) const {
-    return Vec::Constant(prepared_.thetas(), value);
-  }
+  Vec constant(double value) const { return Vec::Constant(prepared_.thetas(), value); }
 
   const Task& task_;
   const Prepared& prepared_;
@@ -58,17 +47,9 @@ class Run {
 std::vector<FoldModel::Settled> Run::settle(const Vec& theta, const std::vector<Vec>& warm,
                                             double tolerance) {
   std::vector<FoldModel::Settled> settled(folds_.size());
-  std::exception_ptr failure;
-#pragma omp parallel for schedule(dynamic, 1) if (folds_.size() > 1)
-  for (std::size_t k = 0; k < folds_.size(); ++k) {
-    try {
-      settled[k] = folds_[k]->settle(theta, k < warm.size() ? &warm[k] : nullptr, tolerance);
-    } catch (...) {
-#pragma omp critical(bilevel_tune)
-      failure = std::current_exception();
-    }
-  }
-  if (failure) std::rethrow_exception(failure);
+  bilevel::side_by_side(folds_.size(), [&](std::size_t k) {
+    settled[k] = folds_[k]->settle(theta, k < warm.size() ? &warm[k] : nullptr, tolerance);
+  });
   return settled;
 }
 

@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include "terminal.hpp"
+
 namespace app {
 namespace {
 
@@ -77,6 +79,21 @@ Json describe_model(const tuning::Task& task, const tuning::Prepared& p) {
          {"bounds", {task.lower, task.upper}}};
   if (p.model == tuning::Model::huber) j["huber_threshold"] = p.huber_threshold;
   return j;
+}
+
+void print_certificate(const bilevel::Certificate& c) {
+  print_entry("certificate",
+              fmt::format("{} {}, bound {:.3g}: {}", name(c.kind), name(c.verdict), c.bound, c.reason));
+}
+
+std::uint64_t features_checksum(const bilevel::problems::ModelMatrix& matrix) {
+  // Column sums stand for the features, weighted by the row: their order matters too.
+  Eigen::VectorXd sums = Eigen::VectorXd::Zero(matrix.features());
+  for (Index i = 0; i < matrix.rows(); ++i) {
+    const double weight = 1 + 1e-3 * static_cast<double>(i % 1009);
+    matrix.for_each(i, [&](Index j, double x) { sums[j] += weight * x; });
+  }
+  return bilevel::checksum(sums);
 }
 
 void remember_command_line(int argc, char** argv) {

@@ -15,6 +15,11 @@ Json describe(const tuning::Quality& quality);
 Json describe_data(const tuning::Task& task, const tuning::Prepared& prepared);
 Json describe_model(const tuning::Task& task, const tuning::Prepared& prepared);
 
+void print_certificate(const bilevel::Certificate& certificate);
+
+/// By which a checkpoint knows the data that it belongs to.
+std::uint64_t features_checksum(const bilevel::problems::ModelMatrix& matrix);
+
 /// The command as it was typed, quoted for a shell.
 void remember_command_line(int argc, char** argv);
 std::string command_line();

@@ -86,6 +86,20 @@ void require_writable(const std::string& path) {
         fmt::format("cannot write {}: no permission to write in {}", path, folder.string()));
 }
 
+void require_outputs(std::string_view command, const std::vector<std::string>& outputs,
+                     const std::vector<std::string>& inputs) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    require_writable(outputs[i]);
+    for (std::size_t k = 0; k < i; ++k)
+      if (same_file(outputs[i], outputs[k]))
+        throw bilevel::InvalidInput(fmt::format("{}: {} is named for two outputs", command, outputs[i]));
+    for (const std::string& input : inputs)
+      if (same_file(outputs[i], input))
+        throw bilevel::InvalidInput(
+            fmt::format("{}: {} is an input; name another file for the output", command, outputs[i]));
+  }
+}
+
 bool same_file(const std::string& a, const std::string& b) {
   const auto spelt_out = [](const std::string& path) {
     return std::filesystem::weakly_canonical(std::filesystem::absolute(path));
@@ -100,6 +114,13 @@ void write_json(const std::string& path, const Json& object) {
 void write_text(const std::string& path, const std::string& text) {
   if (const std::string problem = bilevel::replace_file(path, text); !problem.empty())
     throw bilevel::InvalidInput(problem);
+}
+
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
 }
 
 }  // namespace app

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -20,10 +21,15 @@ Json describe(const std::vector<bilevel::HistoryEntry>& history);
 
 /// Refuses a path that cannot be written, before any work is done for it.
 void require_writable(const std::string& path);
+/// Refuses outputs (empty: not asked for) that cannot be written, that name one file twice, or an input.
+void require_outputs(std::string_view command, const std::vector<std::string>& outputs,
+                     const std::vector<std::string>& inputs);
 /// Whether two paths, given or empty, name the same file, also one that does not exist yet.
 bool same_file(const std::string& a, const std::string& b);
 /// Replaces the file atomically; throws InvalidInput where that fails.
 void write_json(const std::string& path, const Json& object);
 void write_text(const std::string& path, const std::string& text);
+/// A cell of a CSV file, quoted where it must be.
+std::string csv_cell(const std::string& text);
 
 }  // namespace app

@@ -14,26 +14,14 @@ namespace app {
 namespace {
 
 using bilevel::Index;
-using bilevel::InvalidInput;
 
 struct PredictArguments {
   std::string model, data, output;
   DataArguments reading;
 };
 
-/// A cell of a CSV file.
-std::string cell(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-
 int run(const PredictArguments& a) {
-  require_writable(a.output);
-  for (const std::string& input : {a.model, a.data})
-    if (same_file(a.output, input))
-      throw InvalidInput(fmt::format("predict: {} is an input; name another file for the output", a.output));
+  require_outputs("predict", {a.output}, {a.model, a.data});
   const tuning::SavedModel model = tuning::read_model(a.model);
   bilevel::data::ReadOptions options = a.reading.read_options();
   options.target_optional = true;
@@ -47,7 +35,7 @@ int run(const PredictArguments& a) {
   const bool probable = classifier && model.model != tuning::Model::squared_hinge;
   text += "prediction";
   if (probable)
-    for (const std::string& each : model.classes) text += "," + cell("probability of " + each);
+    for (const std::string& each : model.classes) text += "," + csv_cell("probability of " + each);
   else if (classifier)
     text += ",margin";
   text += "\n";
@@ -59,7 +47,7 @@ int run(const PredictArguments& a) {
     }
     Index best = m(i, 0) > 0 ? 1 : 0;
     if (model.outputs > 1) m.row(i).maxCoeff(&best);
-    text += cell(model.classes[static_cast<std::size_t>(best)]);
+    text += csv_cell(model.classes[static_cast<std::size_t>(best)]);
     if (probable)
       for (Index c = 0; c < p.cols(); ++c) text += fmt::format(",{}", p(i, c));
     else

@@ -16,7 +16,7 @@ std::string coloured(Colour colour, std::string_view text) {
     const char* no_color = std::getenv("NO_COLOR");
     return ::isatty(STDOUT_FILENO) == 1 && (no_color == nullptr || *no_color == '\0');
   }();
-  if (!enabled) return std::string(text);
+  if (!enabled || colour == Colour::plain) return std::string(text);
   const char* code = "1";
   if (colour == Colour::green) code = "32";
   if (colour == Colour::yellow) code = "33";
@@ -53,6 +53,15 @@ void print_wrapped(std::string head, const std::string& text, std::size_t hang) 
     }
   }
   fmt::print("{}\n", line);
+}
+
+void print_entry(std::string_view label, std::string_view text, Colour colour) {
+  constexpr std::size_t indent = 18;
+  std::string head = coloured(colour, label) + std::string(indent - std::min(indent, columns(label)), ' ');
+  for (const std::string& line : wrapped(text, page - indent)) {
+    fmt::print("{}{}\n", head, line);
+    head.assign(indent, ' ');
+  }
 }
 
 Progress::Progress() : visible_(::isatty(STDERR_FILENO) == 1) {}

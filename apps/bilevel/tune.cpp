@@ -35,22 +35,14 @@ struct TuneArguments {
 
 /// Everything that makes this run what it is: a checkpoint of another one is refused.
 std::string identity_of(const tuning::Task& t, const tuning::Prepared& p) {
-  const auto bytes = [](const Eigen::VectorXd& x) {
-    return bilevel::checksum(
-        {reinterpret_cast<const char*>(x.data()), sizeof(double) * static_cast<std::size_t>(x.size())});
-  };
-  std::uint64_t print = bytes(*p.samples.labels);
+  std::uint64_t print = bilevel::checksum(*p.samples.labels);
   for (const tuning::Part& part : p.folds)
-    print ^= bytes(part.standardisation.shift) + 31 * bytes(part.standardisation.inverse_scale);
-  print ^= 7 * bytes(p.stored_shift) + 17 * bytes(p.stored_scale);
-  if (p.samples.weights) print ^= 37 * bytes(*p.samples.weights);
-  if (p.samples.offsets) print ^= 41 * bytes(*p.samples.offsets);
-  // Column sums, weighted by the row, stand for the features: their order matters too.
-  Eigen::VectorXd sums = Eigen::VectorXd::Zero(p.samples.matrix->features());
-  for (Index i = 0; i < p.samples.matrix->rows(); ++i)
-    p.samples.matrix->for_each(
-        i, [&](Index j, double x) { sums[j] += x * (1 + 1e-3 * static_cast<double>(i % 1009)); });
-  print ^= 43 * bytes(sums);
+    print ^= bilevel::checksum(part.standardisation.shift) +
+             31 * bilevel::checksum(part.standardisation.inverse_scale);
+  print ^= 7 * bilevel::checksum(p.stored_shift) + 17 * bilevel::checksum(p.stored_scale);
+  if (p.samples.weights) print ^= 37 * bilevel::checksum(*p.samples.weights);
+  if (p.samples.offsets) print ^= 41 * bilevel::checksum(*p.samples.offsets);
+  print ^= 43 * features_checksum(*p.samples.matrix);
   for (const Index group : p.penalties.of)
     print = (print ^ static_cast<std::uint64_t>(group)) * 1099511628211ULL;
   return fmt::format(
@@ -169,12 +161,12 @@ void print(const TuneArguments& a, const tuning::Prepared& p, const TuneResult& 
   row("tuned", r.tuned);
   fmt::print("\n{}: {}\n", coloured(trustworthy(r) ? Colour::green : Colour::red, name(r.summary.status)),
              r.summary.message);
-  fmt::print("certificate       {} {}, bound {:.3g}: {}\n", name(r.summary.certificate.kind),
-             name(r.summary.certificate.verdict), r.summary.certificate.bound, r.summary.certificate.reason);
+  print_certificate(r.summary.certificate);
   const auto lower = (r.tuned.theta.array() <= task.lower).count(),
              upper = (r.tuned.theta.array() >= task.upper).count();
-  fmt::print("penalties         {} at the upper bound (of no use), {} at the lower (free), {} between\n",
-             upper, lower, r.tuned.theta.size() - lower - upper);
+  print_entry("penalties",
+              fmt::format("{} at the upper bound (of no use), {} at the lower (free), {} between", upper,
+                          lower, r.tuned.theta.size() - lower - upper));
   std::vector<Index> order(static_cast<std::size_t>(r.tuned.theta.size()));
   for (std::size_t k = 0; k < order.size(); ++k) order[k] = static_cast<Index>(k);
   std::stable_sort(order.begin(), order.end(),
@@ -183,21 +175,19 @@ void print(const TuneArguments& a, const tuning::Prepared& p, const TuneResult& 
   for (std::size_t k = 0; k < std::min<std::size_t>(order.size(), 8); ++k)
     least += fmt::format("{}{} {:.2f}", k ? ", " : "", p.hyperparameters[static_cast<std::size_t>(order[k])],
                          r.tuned.theta[order[k]]);
-  print_wrapped("least log λ       ", least + (order.size() > 8 ? ", …" : ""), 18);
-  fmt::print("time              {:.2f} s for {} fits of one λ, then {} steps, {:.2f} s in all\n",
-             r.grid_seconds, r.grid_fits, r.summary.iterations, r.seconds);
+  print_entry("least log λ", least + (order.size() > 8 ? ", …" : ""));
+  print_entry("time", fmt::format("{:.2f} s for {} fits of one λ, then {} steps, {:.2f} s in all",
+                                  r.grid_seconds, r.grid_fits, r.summary.iterations, r.seconds));
   if (!p.constant.empty())
-    print_wrapped("constant          ",
-                  fmt::format("{} feature(s) never change and are left out: {}{}", p.constant.size(),
-                              fmt::join(p.constant.begin(),
-                                        p.constant.begin() +
-                                            static_cast<long>(std::min<std::size_t>(p.constant.size(), 6)),
-                                        ", "),
-                              p.constant.size() > 6 ? ", …" : ""),
-                  18);
-  for (const std::string& note : p.notes) print_wrapped("note              ", note, 18);
-  for (const std::string& warning : r.warnings)
-    print_wrapped(coloured(Colour::yellow, "warning") + "           ", warning, 18);
+    print_entry("constant",
+                fmt::format("{} feature(s) never change and are left out: {}{}", p.constant.size(),
+                            fmt::join(p.constant.begin(),
+                                      p.constant.begin() +
+                                          static_cast<long>(std::min<std::size_t>(p.constant.size(), 6)),
+                                      ", "),
+                            p.constant.size() > 6 ? ", …" : ""));
+  for (const std::string& note : p.notes) print_entry("note", note);
+  for (const std::string& warning : r.warnings) print_entry("warning", warning, Colour::yellow);
 }
 
 void forget(const std::string& checkpoint, std::size_t starts) {
@@ -227,17 +217,9 @@ int run(TuneArguments a) {
   task.group_separator = a.separator.empty() ? '\0' : a.separator[0];
   task.reading = a.data.read_options();
   task.validate();
-  const std::string* outputs[] = {&a.json, &a.report, &a.save, &a.checkpoint};
-  for (const std::string* path : outputs) require_writable(*path);
-  for (std::size_t i = 0; i < 4; ++i) {
-    for (std::size_t k = 0; k < i; ++k)
-      if (same_file(*outputs[i], *outputs[k]))
-        throw InvalidInput(fmt::format("tune: {} is named for two outputs", *outputs[i]));
-    for (const std::string& input : {task.data, task.validation, task.test, task.reading.labels})
-      if (same_file(*outputs[i], input))
-        throw InvalidInput(
-            fmt::format("tune: {} is an input; name another file for the output", *outputs[i]));
-  }
+  require_outputs("tune", {a.json, a.report, a.save, a.checkpoint},
+                  {task.data, task.validation, task.test, task.groups, task.reading.labels,
+                   task.validation_labels, task.test_labels});
 
   Progress progress;
   progress.show("reading the data");
@@ -275,7 +257,7 @@ int run(TuneArguments a) {
     write_text(a.save,
                tuning::model_text(tuning::make_saved(prepared, result.tuned), std::string(bilevel::version)));
   for (const std::string* path : {&a.report, &a.save, &a.json})
-    if (!path->empty()) fmt::print("written           {}\n", *path);
+    if (!path->empty()) print_entry("written", *path);
   if (!result.interrupted) forget(checkpoint, task.starts.size());
   return trustworthy(result) ? ok : no;
 }

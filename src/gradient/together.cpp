@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <utility>
 
+#include <bilevel/outcome/side_by_side.hpp>
 #include <bilevel/problem/gamma.hpp>
 
 namespace bilevel {
@@ -96,28 +96,17 @@ Together::Together(std::vector<std::unique_ptr<Estimator<Vec>>> estimators, std:
 }
 
 Estimate<Vec> Together::estimate(const Vec& theta, const Warm<Vec>& warm) {
-  const int count = static_cast<int>(estimators_.size());
   std::vector<Estimate<Vec>> parts(estimators_.size());
   std::vector<Index> starts(estimators_.size(), 0);
   for (std::size_t k = 1; k < starts.size(); ++k) starts[k] = starts[k - 1] + sizes_[k - 1];
   const Index phis = starts.back() + sizes_.back();
-  const auto part = [&](const std::optional<Vec>& whole, int k) -> std::optional<Vec> {
+  const auto part = [&](const std::optional<Vec>& whole, std::size_t k) -> std::optional<Vec> {
     if (!whole || whole->size() != phis) return {};
-    return Vec(whole->segment(starts[static_cast<std::size_t>(k)], sizes_[static_cast<std::size_t>(k)]));
+    return Vec(whole->segment(starts[k], sizes_[k]));
   };
-  std::exception_ptr failure;
-  // Loops inside an estimate stay on its thread: nested parallel regions have one thread.
-#pragma omp parallel for schedule(dynamic, 1)
-  for (int k = 0; k < count; ++k) {
-    try {
-      const auto i = static_cast<std::size_t>(k);
-      parts[i] = estimators_[i]->estimate(theta, {part(warm.phi, k), part(warm.pi, k)});
-    } catch (...) {
-#pragma omp critical(bilevel_together)
-      failure = std::current_exception();
-    }
-  }
-  if (failure) std::rethrow_exception(failure);
+  side_by_side(parts.size(), [&](std::size_t k) {
+    parts[k] = estimators_[k]->estimate(theta, {part(warm.phi, k), part(warm.pi, k)});
+  });
   return combine(weights_, parts, outer_tolerance_);
 }
 

@@ -4,6 +4,9 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <sstream>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -55,6 +58,14 @@ std::string replace_file(const std::string& path, std::string_view contents, boo
   if (closed != 0) return failed("closing");
   if (::rename(written.c_str(), target.c_str()) != 0) return failed("renaming");
   return {};
+}
+
+std::optional<std::string> read_file(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) return std::nullopt;
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return std::move(text).str();
 }
 
 }  // namespace bilevel

@@ -1,8 +1,5 @@
 #include <bilevel/outer/checkpoint.hpp>
 
-#include <fstream>
-#include <sstream>
-
 #include <nlohmann/json.hpp>
 
 #include <bilevel/outcome/atomic_file.hpp>
@@ -165,6 +162,11 @@ std::uint64_t checksum(std::string_view bytes) {
   return hash;
 }
 
+std::uint64_t checksum(const Eigen::VectorXd& numbers) {
+  return checksum(std::string_view(reinterpret_cast<const char*>(numbers.data()),
+                                   sizeof(double) * static_cast<std::size_t>(numbers.size())));
+}
+
 std::string write_checkpoint(const std::string& path, const Checkpoint& checkpoint, bool durable) {
   const std::string run = encode(checkpoint).dump();
   const std::string head =
@@ -179,13 +181,11 @@ Checkpoint read_checkpoint(const std::string& path, const std::string& identity)
     return InvalidInput(
         fmt::format("cannot resume from {}: {}; start without resuming or name the right file", path, why));
   };
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) throw refuse("the file cannot be opened");
-  std::stringstream text;
-  text << stream.rdbuf();
+  const std::optional<std::string> text = read_file(path);
+  if (!text) throw refuse("the file cannot be opened");
   Checkpoint checkpoint;
   try {
-    const json file = json::parse(text.str());
+    const json file = json::parse(*text);
     if (!file.is_object() || file.value("format", "") != format_name)
       throw refuse("it is not a bilevel checkpoint");
     if (file.at("version") != format_version)

@@ -30,11 +30,7 @@ namespace {
 /// Bounds as a few letters: a run with other bounds is another run.
 std::string fingerprint(const Box& box) {
   if (box.lower.size() == 0 && box.upper.size() == 0) return "none";
-  const auto bytes = [](const Eigen::VectorXd& side) {
-    return std::string_view(reinterpret_cast<const char*>(side.data()),
-                            sizeof(double) * static_cast<std::size_t>(side.size()));
-  };
-  return fmt::format("{:016x}-{:016x}", checksum(bytes(box.lower)), checksum(bytes(box.upper)));
+  return fmt::format("{:016x}-{:016x}", checksum(box.lower), checksum(box.upper));
 }
 
 }  // namespace

@@ -33,6 +33,12 @@ DataLoss::DataLoss(Samples samples, std::vector<RowRange> ranges)
   if (!(total_weight_ > 0)) throw InvalidInput("data loss: the rows of a part weigh nothing");
 }
 
+Extent measure(const DataLoss& loss, const Standardisation& standardisation) {
+  const Samples& samples = loss.samples();
+  return measure(*samples.matrix, loss.ranges(), samples.weights ? samples.weights->data() : nullptr,
+                 standardisation);
+}
+
 Index DataLoss::row_count() const {
   Index count = 0;
   for (const auto& [first, last] : ranges_) count += last - first;

@@ -9,6 +9,7 @@
 #include <Eigen/Eigenvalues>
 
 #include <bilevel/problem/gamma.hpp>
+#include <bilevel/problems/data_loss.hpp>
 
 namespace bilevel::problems {
 
@@ -22,9 +23,9 @@ constexpr double unit = 0x1p-53;
 constexpr double exp_down = 1 - 4 * unit, exp_up = 1 + 4 * unit;
 
 GeneralisedLinearModel::LossBounds bounds_of(kernels::Loss loss) {
-  if (loss == kernels::Loss::squared) return {1, 1, 0, std::numeric_limits<double>::infinity()};
-  // σ′ = σ(1−σ) ≤ ¼ and |σ″| = σ(1−σ)|1−2σ| ≤ 1/(6√3).
-  return {0, 0.25, 0.0962250448649377, 1};
+  const LossShape shape = shape_of(loss);
+  return {loss == kernels::Loss::squared ? 1.0 : 0.0, shape.largest_curvature, shape.curvature_lipschitz,
+          shape.largest_slope};
 }
 
 void require_part(std::string_view name, std::string_view part, const DesignMatrix& x, const Vec& y) {

@@ -46,13 +46,8 @@ Lasso::Lasso(Samples training, std::vector<RowRange> training_rows, Samples vali
     if (each < 0 || each >= penalties_.count)
       throw InvalidInput(fmt::format("lasso: there is no penalty {} of {}", each, penalties_.count));
 
-  const auto weights = [](const DataLoss& loss) {
-    return loss.samples().weights ? loss.samples().weights->data() : nullptr;
-  };
-  training_extent_ =
-      measure(*training_->samples().matrix, training_->ranges(), weights(*training_), standardisation_);
-  validation_extent_ =
-      measure(*validation_->samples().matrix, validation_->ranges(), weights(*validation_), standardisation_);
+  training_extent_ = measure(*training_, standardisation_);
+  validation_extent_ = measure(*validation_, standardisation_);
   training_part_ = std::make_unique<Part>(*training_);
   validation_part_ = std::make_unique<Part>(*validation_);
   gram_ = std::make_unique<Gram>(*training_, standardisation_, intercept_);

@@ -71,13 +71,8 @@ PenalisedModel::PenalisedModel(std::unique_ptr<DataLoss> training, std::unique_p
     basis_.col(k).head(k + 1).setConstant(-1 / length);
     basis_(k + 1, k) = static_cast<double>(k + 1) / length;
   }
-  const auto weights = [](const DataLoss& loss) {
-    return loss.samples().weights ? loss.samples().weights->data() : nullptr;
-  };
-  training_extent_ =
-      measure(*training_->samples().matrix, training_->ranges(), weights(*training_), standardisation_);
-  validation_extent_ =
-      measure(*validation_->samples().matrix, validation_->ranges(), weights(*validation_), standardisation_);
+  training_extent_ = measure(*training_, standardisation_);
+  validation_extent_ = measure(*validation_, standardisation_);
   const auto moments = [&](DataLoss& loss) {
     Mat m;
     if (!loss.second_moments(m)) return Mat();

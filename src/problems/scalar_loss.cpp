@@ -23,22 +23,6 @@ constexpr Index kept_moments = 300;
 /// Up to here a matrix that changes with u is formed where it is asked for.
 constexpr Index formed_gram = 2000;
 
-LossShape shape_of(Loss loss, double threshold, double mean_label) {
-  switch (loss) {
-    case Loss::squared:
-      return {1, 0, infinite, false, 0, 1};
-    case Loss::logistic:  // σ′ ≤ ¼ and |σ″| ≤ 1/(6√3); |σ″| = σ′|1 − 2σ| ≤ σ′
-      return {0.25, 0.0962250448649377, 1, false, 1, 0.25};
-    case Loss::poisson:  // loss″ = exp(m), whose mean is that of the labels at the optimum
-      return {infinite, infinite, infinite, false, 1, std::max(mean_label, 1e-3)};
-    case Loss::huber:
-      return {1, 0, threshold, true, 0, 1};
-    case Loss::squared_hinge:
-      return {1, 0, infinite, true, 0, 1};
-  }
-  return {};
-}
-
 void require_labels(Loss loss, const Vec& labels, const std::vector<RowRange>& ranges) {
   for (const auto& [first, last] : ranges)
     for (Index i = first; i < last; ++i) {
@@ -367,6 +351,10 @@ class KeptSquaredLoss final : public ScalarLoss {
     out = kept_;
     return true;
   }
+  bool second_moments(Mat& out) override {
+    out = kept_;
+    return true;
+  }
   double slope_size() const override { return std::sqrt(squares_); }
   bool keeps_moments() const override { return true; }
   Depths depths() const override {
@@ -382,6 +370,22 @@ class KeptSquaredLoss final : public ScalarLoss {
 };
 
 }  // namespace
+
+LossShape shape_of(Loss loss, double threshold, double mean_label) {
+  switch (loss) {
+    case Loss::squared:
+      return {1, 0, infinite, false, 0, 1};
+    case Loss::logistic:  // σ′ ≤ ¼ and |σ″| ≤ 1/(6√3); |σ″| = σ′|1 − 2σ| ≤ σ′
+      return {0.25, 0.0962250448649377, 1, false, 1, 0.25};
+    case Loss::poisson:  // loss″ = exp(m), whose mean is that of the labels at the optimum
+      return {infinite, infinite, infinite, false, 1, std::max(mean_label, 1e-3)};
+    case Loss::huber:
+      return {1, 0, threshold, true, 0, 1};
+    case Loss::squared_hinge:
+      return {1, 0, infinite, true, 0, 1};
+  }
+  return {};
+}
 
 std::unique_ptr<DataLoss> make_scalar_loss(Loss loss, Samples samples, std::vector<RowRange> ranges,
                                            double threshold) {

@@ -9,13 +9,8 @@
 #include <gtest/gtest.h>
 
 #include <bilevel/gradient/make_estimator.hpp>
+#include <bilevel/problems/kernels.hpp>
 #include <bilevel/problems/ridge.hpp>
-
-// Of the library's OpenMP, where it has one: tests themselves are compiled without.
-extern "C" {
-[[gnu::weak]] void omp_set_num_threads(int threads);
-[[gnu::weak]] int omp_get_max_threads();
-}
 
 namespace bilevel {
 namespace {
@@ -270,18 +265,17 @@ TEST(Together, RefusesWhatDoesNotFit) {
 }
 
 TEST(Together, TheSameBitsWithAnyNumberOfThreads) {
-  if (!omp_set_num_threads || !omp_get_max_threads) GTEST_SKIP() << "the library has no OpenMP";
   const Vec theta = Vec::Constant(1, -2);
-  const int before = omp_get_max_threads();
+  const int before = problems::kernels::threads();
   std::vector<Estimate<Vec>> found;
   for (const int threads : {1, 2, 3}) {
-    omp_set_num_threads(threads);
+    problems::kernels::set_threads(threads);
     const auto tasks = make_tasks(4);
     Together sum = together(tasks, weights);
     const Estimate<Vec> first = sum.estimate(theta, {});
     found.push_back(sum.estimate(Vec::Constant(1, -1.5), {first.phi, first.pi}));
   }
-  omp_set_num_threads(before);
+  problems::kernels::set_threads(before);
   for (const auto& e : found) {
     EXPECT_EQ(e.gradient, found[0].gradient);
     EXPECT_EQ(e.phi, found[0].phi);

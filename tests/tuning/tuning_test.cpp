@@ -14,13 +14,9 @@
 #include <unistd.h>
 #include <Eigen/Cholesky>
 
-#include "tuning/example.hpp"
+#include <bilevel/problems/kernels.hpp>
 
-// Of the program's OpenMP, where it has one: tests themselves are compiled without.
-extern "C" {
-[[gnu::weak]] void omp_set_num_threads(int threads);
-[[gnu::weak]] int omp_get_max_threads();
-}
+#include "tuning/example.hpp"
 
 namespace tuning {
 namespace {
@@ -132,13 +128,12 @@ TEST(Tuning, TheSameEveryTimeWithAnyNumberOfThreads) {
       EXPECT_EQ(r.points[k].validation_loss, first.points[k].validation_loss);
   };
   expect_same(tune(task, prepare(task), {}));
-  if (!omp_set_num_threads || !omp_get_max_threads) return;
-  const int before = omp_get_max_threads();
+  const int before = bilevel::problems::kernels::threads();
   for (const int threads : {1, 3}) {
-    omp_set_num_threads(threads);
+    bilevel::problems::kernels::set_threads(threads);
     expect_same(tune(task, p, {}));
   }
-  omp_set_num_threads(before);
+  bilevel::problems::kernels::set_threads(before);
   task.seed = 2;
   EXPECT_NE(tune(task, prepare(task), {}).tuned.theta, first.tuned.theta);
 }

@@ -31,6 +31,7 @@ class Certifier {
   bool bound_locally();
   void sharpen();
   Spectrum spectrum_here();
+  double matrix_error(const Eigen::MatrixXd& matrix);
   void estimate_missing_constants(double distance);
   double cross_norm_here();
   void assemble();
@@ -215,6 +216,14 @@ bool Certifier<V>::bound_locally() {
   return true;
 }
 
+/// How far the matrix may be from the Hessian that is meant, in the 2-norm.
+template <Vector V>
+double Certifier<V>::matrix_error(const Eigen::MatrixXd& matrix) {
+  if (!std::isnan(rounding_.curvature)) return rounding_.curvature;
+  doubt("rounding errors of the Hessian");
+  return 20 * static_cast<double>(matrix.rows()) * unit_roundoff<V>() * matrix.norm();
+}
+
 template <Vector V>
 Spectrum Certifier<V>::spectrum_here() {
   const bool symmetric = problem_.capabilities().symmetric;
@@ -223,23 +232,13 @@ Spectrum Certifier<V>::spectrum_here() {
     result_.mu_source = result_.smoothness_source =
         symmetric ? "eigenvalues at the settled state" : "singular values at the settled state";
     const Eigen::MatrixXd matrix = dense_matrix(*curvature_, phases_.phi);
-    double error = rounding_.curvature;
-    if (std::isnan(error)) {
-      doubt("rounding errors of the Hessian");
-      error = 20 * static_cast<double>(n) * unit_roundoff<V>() * matrix.norm();
-    }
-    return dense_spectrum(matrix, symmetric, error);
+    return dense_spectrum(matrix, symmetric, matrix_error(matrix));
   }
   if (!symmetric) return {};
   if (n <= options_.factor_limit) {
     Eigen::MatrixXd matrix;
     if (curvature_->dense(matrix)) {
-      double error = rounding_.curvature;
-      if (std::isnan(error)) {
-        doubt("rounding errors of the Hessian");
-        error = 20 * static_cast<double>(n) * unit_roundoff<V>() * matrix.norm();
-      }
-      const Spectrum proven = factored_spectrum(matrix, error);
+      const Spectrum proven = factored_spectrum(matrix, matrix_error(matrix));
       if (proven.smallest > 0) {
         result_.mu_source = result_.smoothness_source = "a Cholesky factor of the shifted Hessian";
         return proven;

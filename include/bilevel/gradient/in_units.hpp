@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include <bilevel/gradient/estimator.hpp>
+#include <bilevel/gradient/forwarding.hpp>
 #include <bilevel/problem/units.hpp>
 
 namespace bilevel {
@@ -12,12 +12,11 @@ namespace bilevel {
 /// An estimator of a problem that has units: adopts those of θ before each estimate and gives φ and π, also
 /// the warm ones, in their true size. `units` is that problem, which must outlive this.
 template <Vector V>
-class InUnits final : public Estimator<V> {
+class InUnits final : public Forwarding<V> {
  public:
   InUnits(std::unique_ptr<Estimator<V>> wrapped, Units<V>& units)
-      : wrapped_(std::move(wrapped)), units_(units) {}
+      : Forwarding<V>(std::move(wrapped)), units_(units) {}
 
-  std::string_view name() const override { return wrapped_->name(); }
   Estimate<V> estimate(const V& theta, const Warm<V>& warm) override {
     units_.adopt_units(theta);
     const V& unit = units_.units();
@@ -28,19 +27,14 @@ class InUnits final : public Estimator<V> {
       return own;
     };
     const Warm<V> own{rescaled(warm.phi), rescaled(warm.pi)};
-    Estimate<V> e = wrapped_->estimate(theta, own);
+    Estimate<V> e = Forwarding<V>::estimate(theta, own);
     // π·H = g becomes (π/unit)·(unit·H·unit) = unit·g.
     Space<V>::multiply(unit, e.phi);
     Space<V>::multiply(unit, e.pi);
     return e;
   }
-  void set_tolerances(double inner, double adjoint) override { wrapped_->set_tolerances(inner, adjoint); }
-  void set_outer_tolerance(double tolerance) override { wrapped_->set_outer_tolerance(tolerance); }
-  V initial_phi() const override { return wrapped_->initial_phi(); }
-  V initial_theta() const override { return wrapped_->initial_theta(); }
 
  private:
-  std::unique_ptr<Estimator<V>> wrapped_;
   Units<V>& units_;
 };
 

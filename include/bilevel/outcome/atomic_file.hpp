@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,5 +12,8 @@ namespace bilevel {
 /// system's reason.
 [[nodiscard]] std::string replace_file(const std::string& path, std::string_view contents,
                                        bool durable = true);
+
+/// All that the file holds; nothing where it cannot be opened.
+std::optional<std::string> read_file(const std::string& path);
 
 }  // namespace bilevel

@@ -50,6 +50,7 @@ struct Checkpoint {
 
 /// FNV-1a: notices damage, and tells one set of bounds from another.
 std::uint64_t checksum(std::string_view bytes);
+std::uint64_t checksum(const Eigen::VectorXd& numbers);
 
 /// Replaces the file atomically, and where `durable` flushes it to the disk; an empty string on success, else
 /// what went wrong.

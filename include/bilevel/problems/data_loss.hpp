@@ -30,6 +30,9 @@ struct LossShape {
   double typical_curvature;    ///< of the size that loss″ has near the optimum; units are chosen by it
 };
 
+/// `threshold` is huber's; `mean_label` is Poisson's.
+LossShape shape_of(kernels::Loss loss, double threshold = 1, double mean_label = 1);
+
 /// loss″ at one point, prepared once and multiplied many times.
 struct Bend {
   Eigen::VectorXd weights;  ///< w_i·loss″_i, or the probabilities of softmax, row by row
@@ -89,6 +92,9 @@ class DataLoss {
   std::vector<RowRange> ranges_;
   double total_weight_ = 0;
 };
+
+/// Of the rows of a loss, by their weights.
+Extent measure(const DataLoss& loss, const Standardisation& standardisation);
 
 /// squared, logistic (labels ±1), poisson (labels ≥ 0), huber, squared_hinge (labels ±1). `threshold` is
 /// huber's. Throws InvalidInput for labels that the loss cannot take.

@@ -101,7 +101,6 @@ class PenalisedModel final : public Problem<Eigen::VectorXd>, public Units<Eigen
   Vec stored_scale_;  // inverse_scale·units of each coefficient
   Vec lambda_;        // exp(θ)·units², one for each element of ψ, 0 for intercepts
   Vec u_, g_, h_;     // scratch in stored coordinates
-  Vec column_;
 };
 
 }  // namespace bilevel::problems
