@@ -13,5 +13,6 @@ std::function<int()> add_compare(CLI::App& program);
 std::function<int()> add_paper(CLI::App& program);
 std::function<int()> add_tune(CLI::App& program);
 std::function<int()> add_predict(CLI::App& program);
+std::function<int()> add_clean(CLI::App& program);
 
 }  // namespace app

@@ -28,6 +28,7 @@ int run(int argc, char** argv) {
   program.footer(
       "Examples:\n"
       "  bilevel tune data.csv --target y --report report.html   tune a model's penalties on your data\n"
+      "  bilevel clean data.csv --target y --trusted good.csv    find the rows whose labels are wrong\n"
       "  bilevel doctor --problem logistic          is this problem fit for gradient-based learning?\n"
       "  bilevel solve --problem ridge --json r.json   learn its parameters\n"
       "  bilevel compare --problem ridge            every estimator side by side\n"
@@ -35,9 +36,9 @@ int run(int argc, char** argv) {
       "Exit codes: 0 done and trustworthy, 1 the answer is no or not trustworthy, 2 bad usage or input, 3 "
       "internal error.");
   const std::vector<std::pair<std::string, std::function<int()>>> commands{
-      {"tune", app::add_tune(program)},       {"predict", app::add_predict(program)},
-      {"doctor", app::add_doctor(program)},   {"solve", app::add_solve(program)},
-      {"compare", app::add_compare(program)},
+      {"tune", app::add_tune(program)},   {"predict", app::add_predict(program)},
+      {"clean", app::add_clean(program)}, {"doctor", app::add_doctor(program)},
+      {"solve", app::add_solve(program)}, {"compare", app::add_compare(program)},
 #ifdef BILEVEL_CLAIMS
       {"paper", app::add_paper(program)},
 #endif

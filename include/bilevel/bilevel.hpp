@@ -20,5 +20,6 @@
 #include <bilevel/problems/lasso.hpp>
 #include <bilevel/problems/penalised_model.hpp>
 #include <bilevel/problems/registry.hpp>
+#include <bilevel/problems/sample_weights.hpp>
 #include <bilevel/space/eigen.hpp>
 #include <bilevel/version.hpp>

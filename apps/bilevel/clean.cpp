@@ -1,0 +1,262 @@
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "clean_output.hpp"
+#include "commands.hpp"
+#include "data_arguments.hpp"
+#include "data_output.hpp"
+#include "interrupt.hpp"
+#include "problem_arguments.hpp"
+#include "report/clean_page.hpp"
+#include "report/page.hpp"
+#include "terminal.hpp"
+#include "tuning/clean.hpp"
+#include "tuning/clean_file.hpp"
+
+namespace app {
+namespace {
+
+using bilevel::InvalidInput;
+using bilevel::Status;
+using bilevel::Verdict;
+using tuning::CleanData;
+using tuning::CleanResult;
+
+struct CleanArguments {
+  tuning::CleanTask task;
+  DataArguments data;
+  std::string json, report, output, ranking, checkpoint;
+  bool resume = false;
+  std::string command_line;
+};
+
+/// Everything that makes this run what it is: a checkpoint of another one is refused.
+std::string identity_of(const CleanData& c) {
+  const auto& labels = *c.samples.classes;
+  return fmt::format(
+      "clean {} {:016x} {:016x} rows={}+{} lambda={}", c.source,
+      bilevel::checksum(std::string_view(reinterpret_cast<const char*>(labels.data()),
+                                         sizeof(labels[0]) * static_cast<std::size_t>(labels.size()))),
+      features_checksum(*c.samples.matrix), c.training_rows, c.trusted_rows, c.lambda);
+}
+
+std::vector<Index> flagged_rows(const CleanData& c, const CleanResult& r) {
+  std::vector<Index> rows;
+  for (Index k = 0; k < r.flagged; ++k)
+    rows.push_back(c.source_rows[static_cast<std::size_t>(r.order[static_cast<std::size_t>(k)])]);
+  std::sort(rows.begin(), rows.end());
+  return rows;
+}
+
+bool trustworthy(const CleanResult& r) {
+  const Status status = r.summary.status;
+  return (status == Status::converged || status == Status::relative_decrease) &&
+         r.summary.certificate.verdict == Verdict::trusted;
+}
+
+void print(const CleanArguments& a, const CleanData& c, const CleanResult& r) {
+  fmt::print("{}: {} training rows, {} trusted, {} for the test; {} features{}, {} classes\n", c.source,
+             c.training_rows, c.trusted_rows, c.test_rows, c.columns.size(),
+             c.storage == "sparse" ? " (sparse)" : "", c.classes.size());
+  fmt::print("softmax with one weight a training row, λ = {:g}; {}\n\n", c.lambda, c.scaling);
+  fmt::print("{} of {} training rows look mislabelled: weight below {:g}, and the model says otherwise\n",
+             coloured(Colour::bold, fmt::format("{}", r.flagged)), c.training_rows, a.task.threshold);
+  if (r.light > r.flagged)
+    fmt::print("({} more lost their weight, though the model agrees with their labels)\n",
+               r.light - r.flagged);
+  fmt::print("\n");
+
+  const auto padded = [](std::string text, std::size_t width) {
+    if (columns(text) > width - 2) {
+      std::string cut;
+      for (const char byte : text) {
+        const bool begins = (static_cast<unsigned char>(byte) & 0xc0) != 0x80;
+        if (begins && columns(cut) == width - 3) break;
+        cut += byte;
+      }
+      text = cut + "…";
+    }
+    return text + std::string(width - columns(text), ' ');
+  };
+  fmt::print("{:>9}  {}{}{:>10}{}\n", "row", padded("label", 24), padded("the model says", 24), "weight",
+             c.original.empty() ? "" : "  original");
+  for (std::size_t k = 0; k < std::min<std::size_t>(r.order.size(), 10); ++k) {
+    const Index i = r.order[k];
+    fmt::print("{:>9}  {}{}{:>10.2g}{}\n", c.source_rows[static_cast<std::size_t>(i)],
+               padded(label_of(c, i), 24), padded(prediction_of(c, r, i), 24), r.weights[i],
+               c.original.empty()
+                   ? std::string()
+                   : "  " + c.classes[static_cast<std::size_t>(c.original[static_cast<std::size_t>(i)])]);
+  }
+  fmt::print("\n");
+  if (r.truth)
+    print_entry("truth", fmt::format("{} labels were corrupted: precision {:.4f}, recall {:.4f}, F1 {:.4f}",
+                                     r.truth->corrupted, r.truth->precision, r.truth->recall, r.truth->f1));
+  if (r.accuracy_before)
+    print_entry("test accuracy",
+                fmt::format("{:.4f} with all rows as they are, {:.4f} with the learned weights",
+                            *r.accuracy_before, *r.accuracy_after));
+  print_entry("trusted loss", fmt::format("{:.6g} with all rows as they are, {:.6g} with the learned weights",
+                                          r.loss_before, r.loss_after));
+  const bilevel::Summary& s = r.summary;
+  print_entry("run", fmt::format("{}: {}", name(s.status), s.message),
+              trustworthy(r) ? Colour::green : Colour::red);
+  print_certificate(s.certificate);
+  print_entry("time", fmt::format("{} steps, {:.2f} s in all", s.iterations, r.seconds));
+  if (!c.constant.empty())
+    print_entry("constant", fmt::format("{} feature(s) never change on the training rows and are left out",
+                                        c.constant.size()));
+  for (const std::string& note : c.notes) print_entry("note", note);
+  for (const std::string& warning : r.warnings) print_entry("warning", warning, Colour::yellow);
+}
+
+int run(CleanArguments a) {
+  tuning::CleanTask& task = a.task;
+  if (task.data.empty()) throw InvalidInput("clean: name a data file; bilevel clean --help says more");
+  task.reading = a.data.read_options();
+  task.validate();
+  require_outputs(
+      "clean", {a.json, a.report, a.output, a.ranking, a.checkpoint},
+      {task.data, task.trusted, task.test, task.reading.labels, task.trusted_labels, task.test_labels});
+  if (!a.output.empty() && task.corrupt > 0)
+    throw InvalidInput(
+        "clean: --corrupt is a trial, which replaces labels in memory only: there is nothing to clean in the "
+        "file; leave --output or --corrupt out");
+
+  Progress progress;
+  progress.show("reading the data");
+  const CleanData data = tuning::prepare_clean(task);
+  if (!a.output.empty()) tuning::require_lines(task, data.format);
+  const std::string identity = identity_of(data);
+  const std::string checkpoint = a.checkpoint.empty() ? fmt::format("bilevel-clean-{:08x}.ckpt",
+                                                                    bilevel::checksum(identity) & 0xffffffff)
+                                                      : a.checkpoint;
+  require_writable(checkpoint);
+  catch_interrupts();
+  tuning::TuneControl control;
+  control.checkpoint = checkpoint;
+  control.resume = a.resume;
+  control.identity = identity;
+  control.progress = [&](const std::string& text) { progress.show(text); };
+  control.interrupted = [] { return interrupted(); };
+  const CleanResult result = tuning::clean(task, data, control);
+  progress.show("");
+
+  if (result.interrupted)
+    fmt::print(
+        stderr,
+        "bilevel: stopped after {} steps; {} keeps the run: the same command with --resume{} goes on from "
+        "there\n",
+        result.summary.iterations, checkpoint, a.resume ? "" : " added");
+  print(a, data, result);
+  const Json j = clean_result(task, a.command_line, data, result);
+  // The cleaned text first: it is read from the file once more, which may have changed. Half a run says too
+  // little about which rows to lose.
+  if (result.interrupted && !a.output.empty()) {
+    fmt::print(stderr, "bilevel: {} is not written, since the run is not over\n", a.output);
+    a.output.clear();
+  }
+  if (!a.output.empty()) write_text(a.output, tuning::text_without(task, data, flagged_rows(data, result)));
+  write_json(a.json, j);
+  if (!a.ranking.empty()) write_text(a.ranking, ranking_text(data, result));
+  if (!a.report.empty()) write_text(a.report, report::render(report::clean_page(j)));
+  for (const std::string* path : {&a.report, &a.output, &a.ranking, &a.json})
+    if (!path->empty()) print_entry("written", *path);
+  if (!result.interrupted) {
+    std::error_code ignored;
+    std::filesystem::remove(checkpoint, ignored);
+  }
+  return trustworthy(result) ? ok : no;
+}
+
+}  // namespace
+
+std::function<int()> add_clean(CLI::App& program) {
+  auto a = std::make_shared<CleanArguments>();
+  CLI::App& command = *program.add_subcommand(
+      "clean", "Find the rows of your data whose labels look wrong, judged by a few that you trust");
+  tuning::CleanTask& t = a->task;
+  command.add_option("data", t.data, "The data: CSV, TSV, LIBSVM, IDX or NPY, also gzip or bzip2")
+      ->type_name("DATA");
+  command
+      .add_option("--trusted", t.trusted,
+                  "Rows whose labels are right: a file like the data, or a share or a number of its rows")
+      ->type_name("FILE|SHARE|N");
+  command.add_option("--trusted-labels", t.trusted_labels, "Labels of that file, see --labels")
+      ->type_name("FILE");
+  command.add_option("--test", t.test, "Rows to measure accuracy on, with labels that are right; 0: none")
+      ->type_name("FILE|SHARE|N")
+      ->capture_default_str();
+  command.add_option("--test-labels", t.test_labels, "Labels of that file, see --labels")->type_name("FILE");
+  command.add_option("--rows", t.rows, "Look at this many of the other rows, drawn at random (default: all)")
+      ->type_name("N");
+  command
+      .add_option("--corrupt", t.corrupt,
+                  "A trial: give this share of the rows a label at random, and see whether they are found")
+      ->type_name("SHARE");
+  command
+      .add_option("--lambda", t.lambda,
+                  "Penalty λ of the model (default: 3e-5 times the mean ‖x‖² of the scaled training rows)")
+      ->type_name("X")
+      ->check(positive);
+  command
+      .add_option("--threshold", t.threshold,
+                  "Rows with less weight than this, whose label the model contradicts, look mislabelled")
+      ->type_name("X")
+      ->capture_default_str();
+  command.add_option("--iterations", t.iterations, "Most steps")->capture_default_str();
+  command
+      .add_option("--decrease", t.decrease,
+                  "Stop when a step lowers the loss on the trusted rows by less than this share of it")
+      ->type_name("X")
+      ->capture_default_str();
+  command.add_option("--seconds", t.seconds, "Most seconds of learning (default: no limit)")
+      ->type_name("X")
+      ->check(positive);
+  command.add_option("--seed", t.seed, "Of all draws")->check(whole_number())->capture_default_str();
+  command.add_option("--output", a->output, "Write the data without those rows (CSV, TSV, LIBSVM)")
+      ->type_name("FILE");
+  command.add_option("--ranking", a->ranking, "Write all rows by suspicion: rank,row,label,weight,predicted")
+      ->type_name("FILE");
+  command.add_option("--report", a->report, "Write a report to read, one HTML file")->type_name("FILE");
+  command.add_option("--json", a->json, "Write the whole result")->type_name("FILE");
+  command
+      .add_option("--checkpoint", a->checkpoint,
+                  "Where an interrupted run is kept (default: bilevel-clean-….ckpt here, removed at the end)")
+      ->type_name("FILE");
+  command.add_flag("--resume", a->resume, "Go on with an interrupted run of the same command");
+  const std::string group = "Reading the data";
+  command
+      .add_option("--target", a->data.options.target,
+                  "Column of labels: its name, or its number from 0 (-1: the last, which is the default)")
+      ->type_name("COLUMN")
+      ->group(group);
+  command
+      .add_option("--labels", a->data.options.labels,
+                  "File that holds the labels instead (IDX, NPY, or one value a line)")
+      ->type_name("FILE")
+      ->group(group);
+  a->data.add_to(command, false);
+  command.footer(
+      "What is minimised, natural logarithms:\n"
+      "  inner  φ*(θ) = argmin of 1/n Σ_i σ(θ_i)·ℓ_i(φ) + ½λ‖φ‖² over the training rows, softmax losses "
+      "ℓ_i;\n"
+      "         the intercepts are penalised too\n"
+      "  outer  mean of ℓ at φ*(θ) over the trusted rows, without penalty\n"
+      "One θ_i a training row, within -10:10, all weights σ(θ_i) ½ at the start. Rows that the trusted ones\n"
+      "speak against lose their weight; they look mislabelled where the model contradicts them, too. Row\n"
+      "numbers count the rows of the file from 1, without its header.\n\n"
+      "Examples:\n"
+      "  bilevel clean survey.csv --target answer --trusted checked.csv --output cleaned.csv\n"
+      "  bilevel clean digits.csv --trusted 300 --test 0.2 --corrupt 0.4 --report report.html\n"
+      "  bilevel clean train-images.gz --labels train-labels.gz --rows 5000 --trusted 5000 --corrupt 0.5\n"
+      "      --test t10k-images.gz --test-labels t10k-labels.gz --report report.html");
+  return [a] {
+    a->command_line = command_line();
+    return run(*a);
+  };
+}
+
+}  // namespace app
