@@ -51,7 +51,7 @@ struct Task {
   int grid = 21;                   ///< values of one λ for all, tried first
   std::vector<double> starts;      ///< further starts of log λ, beside the best of the grid
   double tolerance = 1e-6;
-  long iterations = 200;
+  long iterations = 500;
   double seconds = 0;
   std::uint64_t seed = 1;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <optional>
 
 #include <bilevel/gradient/together.hpp>
 #include <bilevel/outcome/side_by_side.hpp>
@@ -34,6 +35,7 @@ class Run {
   Fitted fit(const Vec& theta, const std::vector<Vec>& warm);
   bilevel::Summary descend(const Vec& start, std::size_t number);
   void warn(TuneResult& result) const;
+  std::optional<double> best_inside(const std::vector<GridPoint>& points) const;
   Vec constant(double value) const { return Vec::Constant(prepared_.thetas(), value); }
 
   const Task& task_;
@@ -125,6 +127,17 @@ bilevel::Summary Run::descend(const Vec& start, std::size_t number) {
   return bilevel::solve<Vec>(*estimator, *optimizer, start, options);
 }
 
+/// The best log λ of the grid within the middle half of the box.
+std::optional<double> Run::best_inside(const std::vector<GridPoint>& points) const {
+  const double quarter = 0.25 * (task_.upper - task_.lower);
+  std::optional<GridPoint> best;
+  for (const GridPoint& point : points)
+    if (point.log_lambda >= task_.lower + quarter && point.log_lambda <= task_.upper - quarter &&
+        std::isfinite(point.validation_loss) && !(best && best->validation_loss <= point.validation_loss))
+      best = point;
+  return best ? std::optional(best->log_lambda) : std::nullopt;
+}
+
 TuneResult Run::run() {
   bilevel::Stopwatch watch;
   TuneResult result;
@@ -170,6 +183,10 @@ TuneResult Run::run() {
       result.interrupted = true;
       break;
     }
+    // Towards the bounds the loss is flat: penalties of no effect, or coefficients of zero. Where the best
+    // single λ lies there and the descent ends at once, it gets a second start from the best one inside.
+    if (k == 0 && result.summary.iterations == 0 && prepared_.thetas() > 1)
+      if (const auto inside = best_inside(result.points)) starts.push_back(*inside);
   }
   control_.progress("fitting the final models");
   result.grid = fit(constant(best->log_lambda), {});
@@ -225,6 +242,12 @@ void Run::warn(TuneResult& result) const {
                       "{:.6g} to {:.6g}, but the test loss rose from {:.6g} to {:.6g}; {}",
                       thetas, judges, result.grid.validation_loss, result.tuned.validation_loss, grid->loss,
                       tuned->loss, remedy));
+    else if (promised > 0 && rise > promised)
+      result.warnings.push_back(
+          fmt::format("the test does not confirm the gain: its loss rose from {:.6g} to {:.6g}, though {} "
+                      "rows are too few "
+                      "to be sure (the rise is {:.2g} ± {:.2g}); {}",
+                      grid->loss, tuned->loss, tuned->rows, rise, error, remedy));
     else if (tuned->loss - result.tuned.validation_loss > 2 * noise + promised)
       result.warnings.push_back(fmt::format(
           "the test loss {:.6g} is above the validation loss {:.6g} by more than two standard errors "

@@ -172,6 +172,7 @@ int run(const SolveArguments& a) {
   j["phi_norm"] = s.phi.size() ? number(s.phi.norm()) : Json(nullptr);
   j["outer_value"] = number(s.outer_value);
   j["gradient_norm"] = number(s.gradient_norm);
+  j["at_kink"] = s.at_kink;
   j["iterations"] = s.iterations;
   j["evaluations"] = s.evaluations;
   j["certificate"] = describe(s.certificate);

@@ -113,6 +113,7 @@ Json whole_result(const TuneArguments& a, const tuning::Prepared& p, const TuneR
   j["warnings"] = r.warnings;
   j["certificate"] = describe(s.certificate);
   j["gradient_norm"] = number(s.gradient_norm);
+  j["at_kink"] = s.at_kink;
   j["iterations"] = s.iterations;
   j["evaluations"] = s.evaluations;
   j["solvers"] = r.solvers;
@@ -194,7 +195,7 @@ void forget(const std::string& checkpoint, std::size_t starts) {
   std::error_code ignored;
   std::filesystem::remove(checkpoint, ignored);
   std::filesystem::remove(checkpoint + ".grid", ignored);
-  for (std::size_t k = 1; k <= starts; ++k)
+  for (std::size_t k = 1; k <= starts + 1; ++k)
     std::filesystem::remove(fmt::format("{}.{}", checkpoint, k), ignored);
 }
 

@@ -10,7 +10,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view format_name = "bilevel-checkpoint";
-constexpr int format_version = 3;
+constexpr int format_version = 4;
 
 // JSON has no NaN and no infinity; finite numbers are printed with as many digits as make them exact.
 json number(double x) {
@@ -93,15 +93,27 @@ Cost decode_cost(const json& j) {
           .seconds_certificate = j.at(12)};
 }
 
+json encode(const OptimizerState& state) {
+  json j{{"numbers", json::object()}, {"vectors", json::object()}};
+  for (const auto& [key, value] : state.numbers) j["numbers"][key] = number(value);
+  for (const auto& [key, value] : state.vectors) j["vectors"][key] = array(value);
+  return j;
+}
+OptimizerState decode_state(const json& j) {
+  OptimizerState state;
+  for (const auto& [key, value] : j.at("numbers").items()) state.numbers[key] = number(value);
+  for (const auto& [key, value] : j.at("vectors").items()) state.vectors[key] = vector(value);
+  return state;
+}
+
 json encode(const Checkpoint& c) {
   json j;
   j["identity"] = c.identity;
   j["optimizer"] = c.optimizer;
   j["theta"] = array(c.theta);
-  j["numbers"] = json::object();
-  for (const auto& [key, value] : c.state.numbers) j["numbers"][key] = number(value);
-  j["vectors"] = json::object();
-  for (const auto& [key, value] : c.state.vectors) j["vectors"][key] = array(value);
+  j["state"] = encode(c.state);
+  j["search"] = encode(c.search);
+  j["searched"] = c.searched;
   if (c.accepted)
     j["accepted"] = {{"theta", array(c.accepted->theta)},
                      {"phi", array(c.accepted->phi)},
@@ -109,7 +121,8 @@ json encode(const Checkpoint& c) {
                      {"gradient", array(c.accepted->gradient)},
                      {"outer_value", number(c.accepted->outer_value)},
                      {"gradient_norm", number(c.accepted->gradient_norm)},
-                     {"certificate", encode(c.accepted->certificate)}};
+                     {"certificate", encode(c.accepted->certificate)},
+                     {"corrected_value", number(c.accepted->corrected_value)}};
   j["inner_tolerance"] = number(c.inner_tolerance);
   j["adjoint_tolerance"] = number(c.adjoint_tolerance);
   j["iterations"] = c.iterations;
@@ -129,8 +142,9 @@ Checkpoint decode(const json& j) {
   c.identity = j.at("identity");
   c.optimizer = j.at("optimizer");
   c.theta = vector(j.at("theta"));
-  for (const auto& [key, value] : j.at("numbers").items()) c.state.numbers[key] = number(value);
-  for (const auto& [key, value] : j.at("vectors").items()) c.state.vectors[key] = vector(value);
+  c.state = decode_state(j.at("state"));
+  c.search = decode_state(j.at("search"));
+  c.searched = j.at("searched");
   if (j.contains("accepted")) {
     const json& a = j.at("accepted");
     c.accepted = AcceptedPoint{vector(a.at("theta")),
@@ -139,7 +153,8 @@ Checkpoint decode(const json& j) {
                                vector(a.at("gradient")),
                                number(a.at("outer_value")),
                                number(a.at("gradient_norm")),
-                               decode_certificate(a.at("certificate"))};
+                               decode_certificate(a.at("certificate")),
+                               number(a.at("corrected_value"))};
   }
   c.inner_tolerance = number(j.at("inner_tolerance"));
   c.adjoint_tolerance = number(j.at("adjoint_tolerance"));

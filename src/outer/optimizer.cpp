@@ -163,7 +163,7 @@ class Lbfgs final : public Optimizer {
     }
     trial_ *= shrink;
     propose(theta);
-    if ((theta - base_).norm() > 1e-15 * (1 + base_.norm())) return Move::rejected;
+    if ((theta - base_).norm() > 1e-10 * (1 + base_.norm())) return Move::rejected;
     if (s_.empty()) return Move::stuck;
     // A memory of old curvature may point nowhere: forget it once before giving up.
     s_.clear();
@@ -181,8 +181,8 @@ class Lbfgs final : public Optimizer {
                           {"pairs", static_cast<double>(s_.size())}},
                          {{"base", base_}, {"gradient", gradient_}, {"direction", direction_}}};
     for (std::size_t i = 0; i < s_.size(); ++i) {
-      state.vectors["s" + std::to_string(i)] = s_[i];
-      state.vectors["y" + std::to_string(i)] = y_[i];
+      state.vectors[fmt::format("s{}", i)] = s_[i];
+      state.vectors[fmt::format("y{}", i)] = y_[i];
     }
     return state;
   }
@@ -196,8 +196,8 @@ class Lbfgs final : public Optimizer {
     s_.clear();
     y_.clear();
     for (std::size_t i = 0; i < static_cast<std::size_t>(state.numbers.at("pairs")); ++i) {
-      s_.push_back(state.vectors.at("s" + std::to_string(i)));
-      y_.push_back(state.vectors.at("y" + std::to_string(i)));
+      s_.push_back(state.vectors.at(fmt::format("s{}", i)));
+      y_.push_back(state.vectors.at(fmt::format("y{}", i)));
     }
   }
 

@@ -37,7 +37,7 @@ std::string fingerprint(const Box& box) {
 
 OuterRun::OuterRun(const SolveOptions& options, std::string_view estimator, Optimizer& optimizer,
                    const Eigen::VectorXd& start)
-    : options_(options), optimizer_(optimizer) {
+    : options_(options), optimizer_(optimizer), kink_(options.box, options.gradient_tolerance) {
   options.box.validate(start.size()).throw_if_any();
   summary_.estimator = estimator;
   summary_.optimizer = optimizer.name();
@@ -53,6 +53,7 @@ OuterRun::OuterRun(const SolveOptions& options, std::string_view estimator, Opti
           fmt::format("cannot resume from {}: it holds {} parameters for {}, this run has {} for {}",
                       options.checkpoint, now_.theta.size(), now_.optimizer, start.size(), optimizer.name()));
     optimizer_.load(now_.state);
+    kink_.load(now_.search);
     seconds_before_ = now_.seconds;
     summary_.resumed = true;
     return;
@@ -88,6 +89,7 @@ bool OuterRun::begin_evaluation() {
 /// flushed to the disk about once a second.
 std::string OuterRun::write(bool durable) {
   now_.state = optimizer_.save();
+  now_.search = kink_.save();
   std::string problem = write_checkpoint(options_.checkpoint, now_, durable);
   if (durable) seconds_durable_ = now_.seconds;
   checkpoint_problem_ = problem;
@@ -112,15 +114,64 @@ bool OuterRun::tighten(Verdict verdict, bool phases_converged) {
   return true;
 }
 
-bool OuterRun::end_evaluation(AcceptedPoint point, double corrected_value, Status status,
-                              const std::string& message, const Cost& cost) {
+/// Descent zigzags across a kink in ever smaller steps for ever: many steps that gain less than a single one
+/// of the search would, while the gradient does not shrink.
+bool OuterRun::crawls() const {
+  constexpr int window = 20;
+  int count = 0;
+  double least = everywhere, most = 0, before = unknown;
+  for (std::size_t k = now_.history.size();
+       k-- > static_cast<std::size_t>(now_.searched) && count < window;) {
+    const HistoryEntry& h = now_.history[k];
+    if (!h.accepted) continue;
+    least = std::min(least, h.gradient_norm);
+    most = std::max(most, h.gradient_norm);
+    before = h.outer_value;
+    ++count;
+  }
+  return count == window && least > 0.5 * most &&
+         before - now_.accepted->outer_value < KinkSearch::first_gain * least;
+}
+
+void OuterRun::begin_kink_search() {
+  now_.searched = static_cast<long>(now_.history.size());
+  const AcceptedPoint& base = *now_.accepted;
+  now_.theta = kink_.begin({base.theta, base.gradient, base.certificate}, base.corrected_value);
+}
+
+/// The optimiser's step, and where it knows none a search around the kink that may be the reason.
+Move OuterRun::advance(const AcceptedPoint& point, bool finite) {
+  const double value = finite ? point.corrected_value : everywhere;
+  if (!kink_.active()) {
+    const Move move = optimizer_.advance(value, point.gradient, now_.theta);
+    if (move != Move::stuck || !now_.accepted) return move;
+    begin_kink_search();
+    return Move::rejected;
+  }
+  finding_ = kink_.advance({point.theta, point.gradient, point.certificate}, value, now_.theta);
+  if (finding_ == KinkSearch::Finding::released) {
+    kink_.end();
+    now_.searched = static_cast<long>(now_.history.size());
+    now_.theta = point.theta;
+    if (optimizer_.advance(value, point.gradient, now_.theta) != Move::accepted) {
+      optimizer_.begin(options_.box);
+      now_.theta = point.theta;
+      optimizer_.advance(value, point.gradient, now_.theta);
+    }
+  }
+  if (kink_.moved()) return Move::accepted;
+  return finding_ == KinkSearch::Finding::searching ? Move::rejected : Move::stuck;
+}
+
+bool OuterRun::end_evaluation(AcceptedPoint point, Status status, const std::string& message,
+                              const Cost& cost) {
   ++now_.evaluations;
   now_.cost += cost;
-  const bool finite = std::isfinite(corrected_value) && point.gradient.allFinite();
+  const bool finite = std::isfinite(point.corrected_value) && point.gradient.allFinite();
   point.gradient_norm = finite ? options_.box.projected_gradient_norm(point.theta, point.gradient) : unknown;
 
   if (!finite) trouble_ = fmt::format("; evaluation {} was not finite: {}", now_.evaluations, message);
-  const Move move = optimizer_.advance(finite ? corrected_value : everywhere, point.gradient, now_.theta);
+  const Move move = advance(point, finite);
   HistoryEntry entry{now_.iterations,           move == Move::accepted,  point.outer_value,
                      point.gradient_norm,       point.certificate.bound, point.certificate.kind,
                      point.certificate.verdict, now_.inner_tolerance,    seconds_before_ + watch_.seconds()};
@@ -149,20 +200,38 @@ bool OuterRun::end_evaluation(AcceptedPoint point, double corrected_value, Statu
   const double norm = now_.accepted->gradient_norm;
   const std::string where =
       fmt::format("projected gradient norm {:.3g} after {} iterations", norm, now_.iterations);
-  if (norm <= options_.gradient_tolerance) {
-    const Certificate& c = now_.accepted->certificate;
-    if (c.verdict == Verdict::trusted)
-      return stop(Status::converged, fmt::format("{} (asked for {:.3g}); {} error bound {:.3g}", where,
-                                                 options_.gradient_tolerance, name(c.kind), c.bound));
-    return stop(Status::stalled,
-                fmt::format("{}, but that gradient is {}, its error bound is {:.3g}: {} ({})", where,
-                            name(c.verdict), c.bound, c.reason, message));
+  const Certificate& c = now_.accepted->certificate;
+  const bool small = norm <= options_.gradient_tolerance;
+  if (small && c.verdict == Verdict::trusted)
+    return stop(Status::converged, fmt::format("{} (asked for {:.3g}); {} error bound {:.3g}", where,
+                                               options_.gradient_tolerance, name(c.kind), c.bound));
+  if (finding_ == KinkSearch::Finding::stationary) {
+    const KinkSearch::Least& least = kink_.least();
+    now_.accepted->certificate = least.certificate;
+    now_.accepted->gradient_norm = least.norm;
+    summary_.at_kink = true;
+    return stop(
+        Status::converged,
+        fmt::format("at a kink of the outer loss, after {} iterations: {} gradients within {:.0e} of θ "
+                    "combine to norm {:.3g} (asked for {:.3g}); {} error bound {:.3g}",
+                    now_.iterations, least.gradients, least.radius, least.norm, options_.gradient_tolerance,
+                    name(c.kind), c.bound));
   }
-  if (move == Move::stuck)
+  if (finding_ == KinkSearch::Finding::nothing) {
+    const std::string around = fmt::format(
+        "nor does a kink explain it: {} trusted gradients within {:.0e} of θ "
+        "combine to norm {:.3g}",
+        kink_.least().gradients, kink_.least().radius, kink_.least().norm);
     return stop(
         Status::stalled,
-        fmt::format("no step lowers the outer loss any further; {}; the last gradient was {} ({}){}", where,
-                    name(now_.accepted->certificate.verdict), now_.accepted->certificate.reason, trouble_));
+        small ? fmt::format("{}, but that gradient is {}, its error bound is {:.3g}: {} ({}); {}", where,
+                            name(c.verdict), c.bound, c.reason, message, around)
+              : fmt::format("no step lowers the outer loss any further; {}; the last gradient was {} ({}); "
+                            "{}{}",
+                            where, name(c.verdict), c.reason, around, trouble_));
+  }
+  // Right at a kink no gradient can be trusted; beside it each can.
+  if (!kink_.active() && (small || crawls())) begin_kink_search();
   if (!std::isnan(last_value) &&
       std::abs(last_value - point.outer_value) <= options_.relative_decrease * std::abs(point.outer_value) &&
       options_.relative_decrease > 0)

@@ -31,6 +31,7 @@ struct AcceptedPoint {
   double outer_value = unknown;
   double gradient_norm = unknown;
   Certificate certificate;
+  double corrected_value = unknown;  ///< which the optimiser was told
 };
 
 /// Everything a run needs to go on as if it had not stopped. It is written before a point is evaluated, so
@@ -40,6 +41,8 @@ struct Checkpoint {
   std::string optimizer;
   Eigen::VectorXd theta;  ///< the point to evaluate next
   OptimizerState state;
+  OptimizerState search;  ///< of a kink, while one is under way
+  long searched = 0;      ///< the length of the history when the last one began or ended
   std::optional<AcceptedPoint> accepted;
   double inner_tolerance = 0, adjoint_tolerance = 0;
   long iterations = 0, evaluations = 0;

@@ -6,6 +6,7 @@
 
 #include <bilevel/gradient/estimator.hpp>
 #include <bilevel/outer/checkpoint.hpp>
+#include <bilevel/outer/kink.hpp>
 #include <bilevel/outer/optimizer.hpp>
 #include <bilevel/space/eigen.hpp>
 
@@ -58,7 +59,9 @@ struct Summary {
   std::string message;
   Eigen::VectorXd theta, phi, gradient;
   double outer_value = unknown;
-  double gradient_norm = unknown;  ///< of the projected gradient at theta
+  /// Of the projected gradient at theta; at a kink, of the least combination of the gradients around it.
+  double gradient_norm = unknown;
+  bool at_kink = false;
   long iterations = 0;
   long evaluations = 0;
   Certificate certificate;
@@ -103,16 +106,20 @@ class OuterRun {
   /// Halfway: is the gradient good enough to act on, or shall the phases be repeated more accurately?
   bool tighten(Verdict verdict, bool phases_converged);
   /// After an evaluation. False when the run is over.
-  bool end_evaluation(AcceptedPoint point, double corrected_value, Status status, const std::string& message,
-                      const Cost& cost);
+  bool end_evaluation(AcceptedPoint point, Status status, const std::string& message, const Cost& cost);
   Summary finish();
 
  private:
+  Move advance(const AcceptedPoint& point, bool finite);
+  void begin_kink_search();
+  bool crawls() const;
   bool stop(Status status, std::string message);
   std::string write(bool durable);
 
   const SolveOptions& options_;
   Optimizer& optimizer_;
+  KinkSearch kink_;
+  KinkSearch::Finding finding_ = KinkSearch::Finding::searching;
   Checkpoint now_;
   Summary summary_;
   Stopwatch watch_;
@@ -157,8 +164,8 @@ Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, con
     } while (run.tighten(e.certificate.verdict, succeeded(e.status)));
     choice = e.choice;
     AcceptedPoint point{run.theta(),   host_copy(e.phi), host_copy(e.pi), gradient,
-                        e.outer_value, unknown,          e.certificate};
-    if (!run.end_evaluation(std::move(point), e.corrected_value, e.status, e.message, cost)) break;
+                        e.outer_value, unknown,          e.certificate,   e.corrected_value};
+    if (!run.end_evaluation(std::move(point), e.status, e.message, cost)) break;
   }
   Summary summary = run.finish();
   summary.choice = std::move(choice);
