@@ -1,26 +1,16 @@
 #include "clean_output.hpp"
 
 #include <algorithm>
-#include <string_view>
+#include <utility>
 #include <vector>
+
+#include <bilevel/outcome/base64.hpp>
 
 namespace app {
 namespace {
 
 using tuning::CleanData;
 using tuning::CleanResult;
-
-std::string base64(const std::vector<unsigned char>& bytes) {
-  constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const std::size_t count = std::min<std::size_t>(3, bytes.size() - i);
-    unsigned group = 0;
-    for (std::size_t k = 0; k < 3; ++k) group = group << 8 | (k < count ? bytes[i + k] : 0U);
-    for (std::size_t k = 0; k < 4; ++k) text += k <= count ? alphabet[group >> (18 - 6 * k) & 63] : '=';
-  }
-  return text;
-}
 
 /// The rows reported, and always the hundred most suspicious.
 Json suspects(const CleanData& c, const CleanResult& r) {
@@ -63,9 +53,12 @@ Json pictures(const CleanData& c, const CleanResult& r) {
   if (!c.image) return list;
   for (std::size_t k = 0; k < std::min<std::size_t>(r.order.size(), 60); ++k) {
     const Index i = r.order[k];
+    const std::vector<unsigned char> bytes = c.picture(i);
+    std::string pixels;
+    bilevel::append_base64(bytes.data(), bytes.size(), pixels);
     Json picture{{"width", c.image->second},
                  {"height", c.image->first},
-                 {"pixels", base64(c.picture(i))},
+                 {"pixels", std::move(pixels)},
                  {"caption", fmt::format("row {}: labelled {}, looks like {}",
                                          c.source_rows[static_cast<std::size_t>(i)], label_of(c, i),
                                          prediction_of(c, r, i))}};

@@ -251,9 +251,11 @@ int run(TuneArguments a) {
     if (done < static_cast<std::size_t>(task.grid)) return no;
   }
   print(a, prepared, result);
-  const Json j = whole_result(a, prepared, result);
-  write_json(a.json, j);
-  if (!a.report.empty()) write_text(a.report, report::render(report::tune_page(j)));
+  if (!a.json.empty() || !a.report.empty()) {
+    const Json j = whole_result(a, prepared, result);
+    write_json(a.json, j);
+    if (!a.report.empty()) write_text(a.report, report::render(report::tune_page(j)));
+  }
   if (!a.save.empty())
     write_text(a.save,
                tuning::model_text(tuning::make_saved(prepared, result.tuned), std::string(bilevel::version)));

@@ -1,8 +1,12 @@
 #include <bilevel/outer/checkpoint.hpp>
 
+#include <cstring>
+#include <map>
+
 #include <nlohmann/json.hpp>
 
 #include <bilevel/outcome/atomic_file.hpp>
+#include <bilevel/outcome/base64.hpp>
 
 namespace bilevel {
 namespace {
@@ -11,6 +15,7 @@ using nlohmann::json;
 
 constexpr std::string_view format_name = "bilevel-checkpoint";
 constexpr int format_version = 4;
+constexpr std::string_view run_field = "\"run\":";
 
 // JSON has no NaN and no infinity; finite numbers are printed with as many digits as make them exact.
 json number(double x) {
@@ -26,14 +31,13 @@ double number(const json& j) {
   throw InvalidInput(fmt::format("'{}' is not a number", text));
 }
 
-json array(const Eigen::VectorXd& x) {
-  json j = json::array();
-  for (const double value : x) j.push_back(number(value));
-  return j;
-}
-Eigen::VectorXd vector(const json& j) {
-  Eigen::VectorXd x(static_cast<Index>(j.size()));
-  for (std::size_t i = 0; i < j.size(); ++i) x[static_cast<Index>(i)] = number(j[i]);
+// Vectors, the bulk of a run with many parameters, are the bytes of their doubles in base64: exact, and two
+// thirds of the size of digits in a tenth of the time.
+Eigen::VectorXd vector(const std::string& text) {
+  const std::optional<std::string> bytes = from_base64(text);
+  if (!bytes || bytes->size() % sizeof(double) != 0) throw InvalidInput("a vector is damaged");
+  Eigen::VectorXd x(static_cast<Index>(bytes->size() / sizeof(double)));
+  std::memcpy(x.data(), bytes->data(), bytes->size());
   return x;
 }
 
@@ -93,33 +97,27 @@ Cost decode_cost(const json& j) {
           .seconds_certificate = j.at(12)};
 }
 
-json encode(const OptimizerState& state) {
-  json j{{"numbers", json::object()}, {"vectors", json::object()}};
-  for (const auto& [key, value] : state.numbers) j["numbers"][key] = number(value);
-  for (const auto& [key, value] : state.vectors) j["vectors"][key] = array(value);
+json encode(const std::map<std::string, double>& numbers) {
+  json j = json::object();
+  for (const auto& [key, value] : numbers) j[key] = number(value);
   return j;
 }
-OptimizerState decode_state(const json& j) {
-  OptimizerState state;
-  for (const auto& [key, value] : j.at("numbers").items()) state.numbers[key] = number(value);
-  for (const auto& [key, value] : j.at("vectors").items()) state.vectors[key] = vector(value);
-  return state;
+std::map<std::string, double> decode_numbers(const json& j) {
+  std::map<std::string, double> numbers;
+  for (const auto& [key, value] : j.items()) numbers[key] = number(value);
+  return numbers;
 }
 
+/// All but the vectors.
 json encode(const Checkpoint& c) {
   json j;
   j["identity"] = c.identity;
   j["optimizer"] = c.optimizer;
-  j["theta"] = array(c.theta);
-  j["state"] = encode(c.state);
-  j["search"] = encode(c.search);
+  j["state"] = encode(c.state.numbers);
+  j["search"] = encode(c.search.numbers);
   j["searched"] = c.searched;
   if (c.accepted)
-    j["accepted"] = {{"theta", array(c.accepted->theta)},
-                     {"phi", array(c.accepted->phi)},
-                     {"pi", array(c.accepted->pi)},
-                     {"gradient", array(c.accepted->gradient)},
-                     {"outer_value", number(c.accepted->outer_value)},
+    j["accepted"] = {{"outer_value", number(c.accepted->outer_value)},
                      {"gradient_norm", number(c.accepted->gradient_norm)},
                      {"certificate", encode(c.accepted->certificate)},
                      {"corrected_value", number(c.accepted->corrected_value)}};
@@ -137,25 +135,43 @@ json encode(const Checkpoint& c) {
   return j;
 }
 
+/// Calls visit(name, vector) for every vector of a checkpoint.
+template <class Point, class Visit>
+void for_each_vector(Point& c, Visit&& visit) {
+  visit("theta", c.theta);
+  if (c.accepted) {
+    visit("accepted.theta", c.accepted->theta);
+    visit("accepted.phi", c.accepted->phi);
+    visit("accepted.pi", c.accepted->pi);
+    visit("accepted.gradient", c.accepted->gradient);
+  }
+  for (auto& [key, value] : c.state.vectors) visit("state." + key, value);
+  for (auto& [key, value] : c.search.vectors) visit("search." + key, value);
+}
+
 Checkpoint decode(const json& j) {
   Checkpoint c;
   c.identity = j.at("identity");
   c.optimizer = j.at("optimizer");
-  c.theta = vector(j.at("theta"));
-  c.state = decode_state(j.at("state"));
-  c.search = decode_state(j.at("search"));
+  c.state.numbers = decode_numbers(j.at("state"));
+  c.search.numbers = decode_numbers(j.at("search"));
   c.searched = j.at("searched");
+  const json& vectors = j.at("vectors");
+  for (const auto& [key, value] : vectors.items()) {
+    if (key.starts_with("state.")) c.state.vectors[key.substr(6)];
+    if (key.starts_with("search.")) c.search.vectors[key.substr(7)];
+  }
   if (j.contains("accepted")) {
     const json& a = j.at("accepted");
-    c.accepted = AcceptedPoint{vector(a.at("theta")),
-                               vector(a.at("phi")),
-                               vector(a.at("pi")),
-                               vector(a.at("gradient")),
-                               number(a.at("outer_value")),
-                               number(a.at("gradient_norm")),
-                               decode_certificate(a.at("certificate")),
-                               number(a.at("corrected_value"))};
+    c.accepted.emplace();
+    c.accepted->outer_value = number(a.at("outer_value"));
+    c.accepted->gradient_norm = number(a.at("gradient_norm"));
+    c.accepted->certificate = decode_certificate(a.at("certificate"));
+    c.accepted->corrected_value = number(a.at("corrected_value"));
   }
+  for_each_vector(c, [&](const std::string& key, Eigen::VectorXd& x) {
+    x = vector(vectors.at(key).get_ref<const std::string&>());
+  });
   c.inner_tolerance = number(j.at("inner_tolerance"));
   c.adjoint_tolerance = number(j.at("adjoint_tolerance"));
   c.iterations = j.at("iterations");
@@ -183,12 +199,27 @@ std::uint64_t checksum(const Eigen::VectorXd& numbers) {
 }
 
 std::string write_checkpoint(const std::string& path, const Checkpoint& checkpoint, bool durable) {
-  const std::string run = encode(checkpoint).dump();
-  const std::string head =
-      json{{"format", format_name}, {"version", format_version}, {"checksum", checksum(run)}}.dump();
-  return replace_file(
-      path, fmt::format("{},\"run\":{}}}\n", std::string_view(head).substr(0, head.size() - 1), run),
-      durable);
+  // One text, whose checksum is filled in at the end: a run with many parameters is large.
+  std::string text = fmt::format("{{\"format\":\"{}\",\"version\":{},\"checksum\":\"{:016x}\",{}",
+                                 format_name, format_version, 0, run_field);
+  const std::size_t run = text.size(), sum = text.find("\"checksum\":\"") + 12;
+  Index numbers = 0;
+  for_each_vector(checkpoint, [&](const std::string&, const Eigen::VectorXd& x) { numbers += x.size(); });
+  text += encode(checkpoint).dump();
+  text.reserve(text.size() + 11 * static_cast<std::size_t>(numbers) + 65536);
+  text.back() = ',';
+  text += "\"vectors\":{";
+  for_each_vector(checkpoint, [&](const std::string& key, const Eigen::VectorXd& x) {
+    text += fmt::format("\"{}\":\"", key);
+    append_base64(x.data(), sizeof(double) * static_cast<std::size_t>(x.size()), text);
+    text += "\",";
+  });
+  text.back() = '}';
+  text += '}';
+  const std::string digits = fmt::format("{:016x}", checksum(std::string_view(text).substr(run)));
+  text.replace(sum, digits.size(), digits);
+  text += "}\n";
+  return replace_file(path, text, durable);
 }
 
 Checkpoint read_checkpoint(const std::string& path, const std::string& identity) {
@@ -206,7 +237,9 @@ Checkpoint read_checkpoint(const std::string& path, const std::string& identity)
     if (file.at("version") != format_version)
       throw refuse(fmt::format("it has version {}, this program reads version {}", file.at("version").dump(),
                                format_version));
-    if (file.at("checksum") != checksum(file.at("run").dump()))
+    const std::size_t run = text->find(run_field) + run_field.size(), end = text->rfind('}');
+    if (file.at("checksum") !=
+        fmt::format("{:016x}", checksum(std::string_view(*text).substr(run, end - run))))
       throw refuse("its checksum does not fit: the file is damaged");
     checkpoint = decode(file.at("run"));
   } catch (const json::parse_error&) {
