@@ -37,7 +37,7 @@ Eigen::VectorXd vector(const std::string& text) {
   const std::optional<std::string> bytes = from_base64(text);
   if (!bytes || bytes->size() % sizeof(double) != 0) throw InvalidInput("a vector is damaged");
   Eigen::VectorXd x(static_cast<Index>(bytes->size() / sizeof(double)));
-  std::memcpy(x.data(), bytes->data(), bytes->size());
+  if (x.size() > 0) std::memcpy(x.data(), bytes->data(), bytes->size());
   return x;
 }
 

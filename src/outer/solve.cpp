@@ -67,7 +67,6 @@ OuterRun::OuterRun(const SolveOptions& options, std::string_view estimator, Opti
 }
 
 bool OuterRun::begin_evaluation() {
-  last_bound_ = unknown;
   now_.seconds = seconds_before_ + watch_.seconds();
   if (!options_.checkpoint.empty()) {
     // Losing the way back is worth stopping for only at the start, where nothing is lost by it.
@@ -107,9 +106,6 @@ bool OuterRun::tighten(const Certificate& certificate, bool phases_converged) {
   const ToleranceSchedule& schedule = options_.tolerances;
   if (schedule.factor == 0 || certificate.verdict == Verdict::trusted || !phases_converged) return false;
   if (now_.inner_tolerance <= schedule.floor && now_.adjoint_tolerance <= schedule.floor) return false;
-  // Ten times the accuracy for hardly a better bound: rounding, or weak constants, are its reason.
-  if (std::isfinite(certificate.bound) && certificate.bound > 0.5 * last_bound_) return false;
-  last_bound_ = certificate.bound;
   const auto sharper = [&](double tolerance) {
     return std::min(tolerance, std::max(schedule.floor, 0.1 * tolerance));
   };

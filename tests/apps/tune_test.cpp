@@ -77,6 +77,8 @@ TEST(Tune, HelpPrintsWhatIsMinimised) {
 TEST(Tune, TheExampleWithAllItsOutputs) {
   const std::string json_path = scratch("tune.json"), report = scratch("tune.html"),
                     model = scratch("model.json");
+  // A folder of its own: other tests may be at work in this one.
+  std::filesystem::current_path(std::filesystem::path(json_path).parent_path());
   const std::size_t before = checkpoints();
   const Result r = run("tune --example --json " + json_path + " --report " + report + " --save " + model);
   ASSERT_EQ(r.code, 0) << r.out << r.err;
