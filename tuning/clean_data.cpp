@@ -10,6 +10,8 @@
 #include <bilevel/data/moments.hpp>
 #include <bilevel/data/split.hpp>
 
+#include "gather.hpp"
+
 namespace tuning {
 namespace {
 
@@ -69,11 +71,6 @@ struct Classes {
   }
 };
 
-struct Place {
-  int file;
-  Index row;
-};
-
 /// Takes rows out of the pool, the classes in their shares.
 std::vector<Index> draw(std::vector<Index>& pool, Index count, const Dataset& d, std::uint64_t seed) {
   const auto size = static_cast<Index>(pool.size());
@@ -86,36 +83,6 @@ std::vector<Index> draw(std::vector<Index>& pool, Index count, const Dataset& d,
   for (std::size_t i = 0; i < pool.size(); ++i) (drawn[i] ? taken : rest).push_back(pool[i]);
   pool = std::move(rest);
   return taken;
-}
-
-std::shared_ptr<const problems::ModelMatrix> gather(const std::vector<Dataset>& files,
-                                                    const std::vector<Place>& rows,
-                                                    const std::vector<Index>& columns, const Vec& scale,
-                                                    Index& nonzeros) {
-  const auto n = static_cast<Index>(rows.size()), d = static_cast<Index>(columns.size());
-  if (!files[0].sparse()) {
-    nonzeros = n * d;
-    return std::make_shared<problems::ModelMatrix>(n, d, [&](Index i, double* out) {
-      const Place& place = rows[static_cast<std::size_t>(i)];
-      const double* in = files[static_cast<std::size_t>(place.file)].dense_rows().row(place.row).data();
-      for (Index j = 0; j < d; ++j) out[j] = in[columns[static_cast<std::size_t>(j)]] / scale[j];
-    });
-  }
-  std::vector<int> place_of(static_cast<std::size_t>(files[0].features()), -1);
-  for (Index j = 0; j < d; ++j)
-    place_of[static_cast<std::size_t>(columns[static_cast<std::size_t>(j)])] = static_cast<int>(j);
-  problems::ModelMatrix::Sparse x(n, d);
-  for (Index i = 0; i < n; ++i) {
-    x.startVec(i);
-    const Place& place = rows[static_cast<std::size_t>(i)];
-    const data::SparseRows& from = files[static_cast<std::size_t>(place.file)].sparse_rows();
-    for (data::SparseRows::InnerIterator it(from, place.row); it; ++it)
-      if (const int j = place_of[static_cast<std::size_t>(it.col())]; j >= 0)
-        x.insertBack(i, j) = it.value() / scale[j];
-  }
-  x.finalize();
-  nonzeros = x.nonZeros();
-  return std::make_shared<problems::ModelMatrix>(std::move(x));
 }
 
 void warn(const CleanTask& task, CleanData& c) {
@@ -162,17 +129,8 @@ CleanData prepare_clean(const CleanTask& task) {
   std::vector<Dataset> files;
   files.push_back(data::read(task.data, task.reading));
   const auto further = [&](const std::string& path, const std::string& labels, std::string_view option) {
-    data::ReadOptions options = task.reading;
-    if (options.labels.empty() != labels.empty())
-      throw InvalidInput(
-          labels.empty()
-              ? fmt::format("the labels of {} are missing: {} FILE, as --labels for the data", path, option)
-              : fmt::format("{} is for data whose own labels come from --labels", option));
-    options.labels = labels;
-    files.push_back(data::read(path, options, &files[0].schema));
-    std::vector<Place> places;
-    for (Index i = 0; i < files.back().rows(); ++i) places.push_back({static_cast<int>(files.size()) - 1, i});
-    return places;
+    files.push_back(read_further(task.reading, files[0].schema, path, labels, option));
+    return all_rows(static_cast<int>(files.size()) - 1, files.back().rows());
   };
   const auto unused = [&](const std::string& labels, std::string_view option, std::string_view owner) {
     if (!labels.empty())
@@ -269,7 +227,7 @@ CleanData prepare_clean(const CleanTask& task) {
       if (drawn[i]) (*numbers)[i] = static_cast<int>(engine() % classes.values.size());
   }
   c.samples.classes = std::move(numbers);
-  c.samples.matrix = gather(files, rows, c.columns, scale, c.nonzeros);
+  c.samples.matrix = gather(files, rows, c.columns, Vec::Zero(scale.size()), scale, c.nonzeros);
   double squares = 0;
   for (Index i = 0; i < c.training_rows; ++i)
     c.samples.matrix->for_each(i, [&](Index, double x) { squares += x * x; });

@@ -22,13 +22,26 @@ std::optional<double> share(const std::string& text, std::string_view option) {
   return value;
 }
 
-namespace {
-
 std::vector<Place> all_rows(int file, Index rows) {
   std::vector<Place> places;
   for (Index i = 0; i < rows; ++i) places.push_back({file, i});
   return places;
 }
+
+Dataset read_further(const data::ReadOptions& reading, const data::Schema& like, const std::string& path,
+                     const std::string& labels, std::string_view option) {
+  data::ReadOptions options = reading;
+  if (options.labels.empty() != labels.empty())
+    throw InvalidInput(
+        labels.empty()
+            ? fmt::format("the labels of {} are missing: {} FILE, as --labels for the data", path, option)
+            : fmt::format("{} is for data whose own labels come from --labels", option));
+  options.labels = labels;
+  options.split.clear();
+  return data::read(path, options, &like);
+}
+
+namespace {
 
 /// By a column: train, validation and test, or one fold for each of its values.
 Layout by_column(const Dataset& d, const std::string& column) {

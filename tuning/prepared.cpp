@@ -8,6 +8,7 @@
 
 #include "example.hpp"
 #include "feature_groups.hpp"
+#include "gather.hpp"
 #include "layout.hpp"
 
 namespace tuning {
@@ -74,42 +75,6 @@ std::vector<const std::vector<Place>*> others(const Layout& layout, std::size_t 
   return groups;
 }
 
-/// The matrix in the order of `rows`, only the columns kept; dense ones centred and scaled on the way.
-std::shared_ptr<const problems::ModelMatrix> gather(std::vector<Dataset>& files,
-                                                    const std::vector<Place>& rows,
-                                                    const std::vector<Index>& kept, const Vec& shift,
-                                                    const Vec& scale, Index& nonzeros) {
-  const auto d = static_cast<Index>(kept.size());
-  if (!files[0].sparse()) {
-    nonzeros = static_cast<Index>(rows.size()) * d;
-    return std::make_shared<problems::ModelMatrix>(
-        static_cast<Index>(rows.size()), d, [&](Index i, double* out) {
-          const Place& place = rows[static_cast<std::size_t>(i)];
-          const double* in = files[static_cast<std::size_t>(place.file)].dense_rows().row(place.row).data();
-          for (Index j = 0; j < d; ++j)
-            out[j] = (in[kept[static_cast<std::size_t>(j)]] - shift[j]) / scale[j];
-        });
-  }
-  std::vector<int> place_of(static_cast<std::size_t>(files[0].features()), -1);
-  for (Index j = 0; j < d; ++j)
-    place_of[static_cast<std::size_t>(kept[static_cast<std::size_t>(j)])] = static_cast<int>(j);
-  problems::ModelMatrix::Sparse x(static_cast<Index>(rows.size()), d);
-  nonzeros = 0;
-  for (const Dataset& file : files) nonzeros += file.nonzeros();
-  x.reserve(nonzeros);
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    x.startVec(static_cast<Index>(i));
-    const data::SparseRows& from = files[static_cast<std::size_t>(rows[i].file)].sparse_rows();
-    for (data::SparseRows::InnerIterator it(from, rows[i].row); it; ++it) {
-      const int j = place_of[static_cast<std::size_t>(it.col())];
-      if (j >= 0) x.insertBack(static_cast<Index>(i), j) = it.value();
-    }
-  }
-  x.finalize();
-  nonzeros = x.nonZeros();
-  return std::make_shared<problems::ModelMatrix>(std::move(x));
-}
-
 std::vector<RowRange> joined(const std::vector<RowRange>& ranges) {
   std::vector<RowRange> out;
   for (const RowRange& range : ranges) {
@@ -144,15 +109,7 @@ Prepared prepare(const Task& task) {
   std::vector<Dataset> files;
   files.push_back(task.example ? example_data(task.seed) : data::read(task.data, task.reading));
   const auto further = [&](const std::string& path, const std::string& labels, std::string_view option) {
-    data::ReadOptions options = task.reading;
-    if (options.labels.empty() != labels.empty())
-      throw InvalidInput(
-          labels.empty()
-              ? fmt::format("the labels of {} are missing: {} FILE, as --labels for the data", path, option)
-              : fmt::format("{} is for data whose own labels come from --labels", option));
-    options.labels = labels;
-    options.split.clear();
-    files.push_back(data::read(path, options, &files[0].schema));
+    files.push_back(read_further(task.reading, files[0].schema, path, labels, option));
     return static_cast<int>(files.size()) - 1;
   };
   int validation_file = -1, test_file = -1;

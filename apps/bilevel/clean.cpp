@@ -7,7 +7,6 @@
 #include "commands.hpp"
 #include "data_arguments.hpp"
 #include "data_output.hpp"
-#include "interrupt.hpp"
 #include "problem_arguments.hpp"
 #include "report/clean_page.hpp"
 #include "report/page.hpp"
@@ -129,18 +128,9 @@ int run(CleanArguments a) {
   progress.show("reading the data");
   const CleanData data = tuning::prepare_clean(task);
   if (!a.output.empty()) tuning::require_lines(task, data.format);
-  const std::string identity = identity_of(data);
-  const std::string checkpoint = a.checkpoint.empty() ? fmt::format("bilevel-clean-{:08x}.ckpt",
-                                                                    bilevel::checksum(identity) & 0xffffffff)
-                                                      : a.checkpoint;
-  require_writable(checkpoint);
-  catch_interrupts();
-  tuning::TuneControl control;
-  control.checkpoint = checkpoint;
-  control.resume = a.resume;
-  control.identity = identity;
-  control.progress = [&](const std::string& text) { progress.show(text); };
-  control.interrupted = [] { return interrupted(); };
+  const tuning::TuneControl control =
+      control_of("clean", a.checkpoint, a.resume, identity_of(data), progress);
+  const std::string& checkpoint = control.checkpoint;
   const CleanResult result = tuning::clean(task, data, control);
   progress.show("");
 
@@ -151,7 +141,6 @@ int run(CleanArguments a) {
         "there\n",
         result.summary.iterations, checkpoint, a.resume ? "" : " added");
   print(a, data, result);
-  const Json j = clean_result(task, a.command_line, data, result);
   // The cleaned text first: it is read from the file once more, which may have changed. Half a run says too
   // little about which rows to lose.
   if (result.interrupted && !a.output.empty()) {
@@ -159,6 +148,8 @@ int run(CleanArguments a) {
     a.output.clear();
   }
   if (!a.output.empty()) write_text(a.output, tuning::text_without(task, data, flagged_rows(data, result)));
+  const Json j =
+      a.json.empty() && a.report.empty() ? Json() : clean_result(task, a.command_line, data, result);
   write_json(a.json, j);
   if (!a.ranking.empty()) write_text(a.ranking, ranking_text(data, result));
   if (!a.report.empty()) write_text(a.report, report::render(report::clean_page(j)));

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "terminal.hpp"
+#include "interrupt.hpp"
 
 namespace app {
 namespace {
@@ -94,6 +94,21 @@ std::uint64_t features_checksum(const bilevel::problems::ModelMatrix& matrix) {
     matrix.for_each(i, [&](Index j, double x) { sums[j] += weight * x; });
   }
   return bilevel::checksum(sums);
+}
+
+tuning::TuneControl control_of(std::string_view command, const std::string& given, bool resume,
+                               std::string identity, Progress& progress) {
+  tuning::TuneControl control;
+  control.checkpoint = !given.empty() ? given
+                                      : fmt::format("bilevel-{}-{:08x}.ckpt", command,
+                                                    bilevel::checksum(identity) & 0xffffffff);
+  require_writable(control.checkpoint);
+  catch_interrupts();
+  control.resume = resume;
+  control.identity = std::move(identity);
+  control.progress = [&progress](const std::string& text) { progress.show(text); };
+  control.interrupted = [] { return interrupted(); };
+  return control;
 }
 
 void remember_command_line(int argc, char** argv) {

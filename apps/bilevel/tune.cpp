@@ -7,7 +7,6 @@
 #include "commands.hpp"
 #include "data_arguments.hpp"
 #include "data_output.hpp"
-#include "interrupt.hpp"
 #include "problem_arguments.hpp"
 #include "report/page.hpp"
 #include "report/tune_page.hpp"
@@ -225,18 +224,9 @@ int run(TuneArguments a) {
   Progress progress;
   progress.show("reading the data");
   const tuning::Prepared prepared = tuning::prepare(task);
-  const std::string identity = identity_of(task, prepared);
-  const std::string checkpoint =
-      a.checkpoint.empty() ? fmt::format("bilevel-tune-{:08x}.ckpt", bilevel::checksum(identity) & 0xffffffff)
-                           : a.checkpoint;
-  require_writable(checkpoint);
-  catch_interrupts();
-  tuning::TuneControl control;
-  control.checkpoint = checkpoint;
-  control.resume = a.resume;
-  control.identity = identity;
-  control.progress = [&](const std::string& text) { progress.show(text); };
-  control.interrupted = [] { return interrupted(); };
+  const tuning::TuneControl control =
+      control_of("tune", a.checkpoint, a.resume, identity_of(task, prepared), progress);
+  const std::string& checkpoint = control.checkpoint;
   const TuneResult result = tuning::tune(task, prepared, control);
   progress.show("");
 

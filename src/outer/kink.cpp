@@ -62,29 +62,28 @@ Vec nonnegative_least_squares(const Mat& a, const Vec& b) {
 HullPoint least_in_hull(const std::vector<Vec>& gradients, const Box& box, const Vec& theta) {
   const auto m = static_cast<Index>(gradients.size());
   const Index n = theta.size();
-  // A bound takes up any push through it: one more generator a coordinate that some gradient pushes outwards.
-  std::vector<std::pair<Index, double>> walls;
   double size = 0;
   for (const Vec& g : gradients) size = std::max(size, g.norm());
-  for (Index i = 0; i < n; ++i) {
-    const auto pushes = [&](double sign) {
-      return std::any_of(gradients.begin(), gradients.end(), [&](const Vec& g) { return sign * g[i] > 0; });
-    };
-    if (box.lower.size() && theta[i] <= box.lower[i] && pushes(1)) walls.emplace_back(i, -1);
-    if (box.upper.size() && theta[i] >= box.upper[i] && pushes(-1)) walls.emplace_back(i, 1);
-  }
   HullPoint point{Vec::Zero(n), Vec::Constant(m, 1 / static_cast<double>(m))};
   if (size == 0) return point;
-  // Coordinates that all gradients push through their wall need no generator: they are simply left out.
-  std::vector<char> dropped(static_cast<std::size_t>(n), 0);
+  // A bound takes up any push through it: one more generator for a coordinate that some gradients push
+  // outwards, of this sign; a coordinate that none of them pushes inwards is simply left out.
   std::vector<std::pair<Index, double>> disputed;
-  for (const auto& [i, sign] : walls) {
-    const bool all = std::all_of(gradients.begin(), gradients.end(),
-                                 [i = i, sign = sign](const Vec& g) { return sign * g[i] <= 0; });
-    if (all)
-      dropped[static_cast<std::size_t>(i)] = 1;
-    else
+  std::vector<char> dropped(static_cast<std::size_t>(n), 0);
+  const auto stand_at = [&](Index i, double sign) {
+    const auto some_push = [&](double direction) {
+      return std::any_of(gradients.begin(), gradients.end(),
+                         [&](const Vec& g) { return direction * g[i] > 0; });
+    };
+    if (!some_push(-sign)) return;
+    if (some_push(sign))
       disputed.emplace_back(i, sign);
+    else
+      dropped[static_cast<std::size_t>(i)] = 1;
+  };
+  for (Index i = 0; i < n; ++i) {
+    if (box.lower.size() && theta[i] <= box.lower[i]) stand_at(i, -1);
+    if (box.upper.size() && theta[i] >= box.upper[i]) stand_at(i, 1);
   }
   // Least norm in the hull as least distance: min ‖Σ x_k g_k + Σ s_i w_i‖² + (Σ x_k − 1)² over x, s ≥ 0 has
   // its x along the λ that is sought, whatever its length.

@@ -102,9 +102,9 @@ void OuterRun::judge(Certificate& certificate, const Eigen::VectorXd& theta, con
   certificate.judge(norm, options_.gradient_tolerance, phases_converged);
 }
 
-bool OuterRun::tighten(const Certificate& certificate, bool phases_converged) {
+bool OuterRun::tighten(Verdict verdict, bool phases_converged) {
   const ToleranceSchedule& schedule = options_.tolerances;
-  if (schedule.factor == 0 || certificate.verdict == Verdict::trusted || !phases_converged) return false;
+  if (schedule.factor == 0 || verdict == Verdict::trusted || !phases_converged) return false;
   if (now_.inner_tolerance <= schedule.floor && now_.adjoint_tolerance <= schedule.floor) return false;
   const auto sharper = [&](double tolerance) {
     return std::min(tolerance, std::max(schedule.floor, 0.1 * tolerance));

@@ -13,6 +13,8 @@
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
+#include "scratch.hpp"
+
 namespace program {
 
 using nlohmann::json;
@@ -21,27 +23,6 @@ struct Result {
   int code = -1;
   std::string out, err;
 };
-
-/// A folder of this process, gone when it ends.
-class Scratch {
- public:
-  Scratch() : path_(std::filesystem::temp_directory_path() / ("bilevel_" + std::to_string(::getpid()))) {
-    std::filesystem::create_directories(path_);
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
-inline std::string scratch(const std::string& name) {
-  static const Scratch folder;
-  return (folder.path() / name).string();
-}
 
 inline std::string slurp(const std::string& path) {
   std::stringstream s;

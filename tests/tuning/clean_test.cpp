@@ -18,28 +18,14 @@
 
 #include <bilevel/problems/kernels.hpp>
 
+#include "scratch.hpp"
 #include "tuning/clean_file.hpp"
 
 namespace tuning {
 namespace {
 
-/// A path in a folder of this process, gone when it ends.
-std::string temporary(const std::string& name) {
-  struct Folder {
-    Folder() { std::filesystem::create_directories(path); }
-    ~Folder() {
-      std::error_code ignored;
-      std::filesystem::remove_all(path, ignored);
-    }
-    std::filesystem::path path =
-        std::filesystem::temp_directory_path() / fmt::format("bilevel_clean_{}", ::getpid());
-  };
-  static const Folder folder;
-  return (folder.path / name).string();
-}
-
 std::string write(const std::string& name, const std::string& text) {
-  const std::string path = temporary(name);
+  const std::string path = scratch(name);
   std::ofstream(path, std::ios::binary) << text;
   return path;
 }
@@ -293,7 +279,7 @@ TEST(Clean, AnInterruptedRunGoesOnWithTheSameNumbers) {
   const CleanData c = prepare_clean(task);
   const CleanResult whole = clean(task, c, {});
   TuneControl control;
-  control.checkpoint = temporary("run.ckpt");
+  control.checkpoint = scratch("run.ckpt");
   control.identity = "this run";
   int steps = 0;
   control.progress = [&](const std::string&) { ++steps; };

@@ -16,27 +16,13 @@
 
 #include <bilevel/problems/kernels.hpp>
 
+#include "scratch.hpp"
 #include "tuning/example.hpp"
 
 namespace tuning {
 namespace {
 
 using Mat = Eigen::MatrixXd;
-
-/// A path in a folder of this process, gone when it ends.
-std::string temporary(const std::string& name) {
-  struct Folder {
-    Folder() { std::filesystem::create_directories(path); }
-    ~Folder() {
-      std::error_code ignored;
-      std::filesystem::remove_all(path, ignored);
-    }
-    std::filesystem::path path =
-        std::filesystem::temp_directory_path() / fmt::format("bilevel_tuning_{}", ::getpid());
-  };
-  static const Folder folder;
-  return (folder.path / name).string();
-}
 
 /// Real data; empty where there are none.
 std::string data_folder() {
@@ -143,7 +129,7 @@ TEST(Tuning, AnInterruptedRunGoesOnToTheSameBits) {
   task.iterations = 15;
   const Prepared p = prepare(task);
   const Vec expected = tune(task, p, {}).tuned.theta;
-  const std::string path = temporary("ckpt");
+  const std::string path = scratch("ckpt");
   for (const int stop : {1, 20, 22, 30}) {  // the first 21 reports are those of the grid
     SCOPED_TRACE(stop);
     TuneControl control;
@@ -177,7 +163,7 @@ std::string generated(Model model, Index rows, Index features, std::uint64_t see
   std::mt19937_64 engine(seed);
   std::normal_distribution<double> normal;
   std::uniform_real_distribution<double> uniform;
-  const std::string path = temporary("generated.csv");
+  const std::string path = scratch("generated.csv");
   std::ofstream out(path);
   for (Index j = 0; j < features; ++j) out << "x" << j << ",";
   out << "target\n";
@@ -342,7 +328,7 @@ TEST(Tuning, PenaltiesThatOverfitTheirJudgesAreWarnedAbout) {
   std::mt19937 draw(seed);
   std::normal_distribution<double> normal;
   const auto write = [&](const std::string& name, int rows) {
-    const std::string path = temporary(name);
+    const std::string path = scratch(name);
     std::ofstream out(path);
     for (int i = 0; i < rows; ++i) {
       double first = 0;
@@ -368,7 +354,7 @@ TEST(Tuning, PenaltiesThatOverfitTheirJudgesAreWarnedAbout) {
   EXPECT_NE(held.warnings[0].find("--cv 5"), std::string::npos) << held.warnings[0];
 
   task.penalty = Penalty::global;
-  task.test = temporary("many.csv");
+  task.test = scratch("many.csv");
   for (const std::string& warning : tune(task, prepare(task), {}).warnings)
     EXPECT_EQ(warning.find("overfit"), std::string::npos) << warning;
 }
@@ -380,7 +366,7 @@ TEST(Tuning, ADescentThatStartsOnAPlateauGetsASecondStart) {
   for (unsigned seed = 1; seed <= 12; ++seed) {
     std::mt19937 draw(seed);
     std::normal_distribution<double> normal;
-    const std::string path = temporary("plateau.csv");
+    const std::string path = scratch("plateau.csv");
     std::ofstream out(path);
     for (int i = 0; i < 60; ++i) {
       for (int j = 0; j < 40; ++j) out << normal(draw) << ',';

@@ -104,7 +104,7 @@ class OuterRun {
                          : options_.gradient_tolerance;
   }
   /// Halfway: is the gradient good enough to act on, or shall the phases be repeated more accurately?
-  bool tighten(const Certificate& certificate, bool phases_converged);
+  bool tighten(Verdict verdict, bool phases_converged);
   /// After an evaluation. False when the run is over.
   bool end_evaluation(AcceptedPoint point, Status status, const std::string& message, const Cost& cost);
   Summary finish();
@@ -123,7 +123,6 @@ class OuterRun {
   Checkpoint now_;
   Summary summary_;
   Stopwatch watch_;
-  double last_bound_ = unknown;  ///< of an attempt at this evaluation that was not accurate enough
   double seconds_before_ = 0, seconds_durable_ = -everywhere;
   std::string checkpoint_problem_, trouble_;
 };
@@ -162,7 +161,7 @@ Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, con
       if (options.warm_start) warm = {e.phi, e.pi};
       gradient = host_copy(e.gradient);
       run.judge(e.certificate, run.theta(), gradient, succeeded(e.status));
-    } while (run.tighten(e.certificate, succeeded(e.status)));
+    } while (run.tighten(e.certificate.verdict, succeeded(e.status)));
     choice = e.choice;
     AcceptedPoint point{run.theta(),   host_copy(e.phi), host_copy(e.pi), gradient,
                         e.outer_value, unknown,          e.certificate,   e.corrected_value};

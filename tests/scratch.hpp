@@ -1,0 +1,21 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include <unistd.h>
+
+/// A path in a folder of this process, gone when it ends.
+inline std::string scratch(const std::string& name) {
+  struct Folder {
+    Folder() { std::filesystem::create_directories(path); }
+    ~Folder() {
+      std::error_code ignored;
+      std::filesystem::remove_all(path, ignored);
+    }
+    std::filesystem::path path =
+        std::filesystem::temp_directory_path() / ("bilevel_" + std::to_string(::getpid()));
+  };
+  static const Folder folder;
+  return (folder.path / name).string();
+}
