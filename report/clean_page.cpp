@@ -32,8 +32,10 @@ std::string headline(const Reading& root) {
       text = fmt::format("{} of {} {} mislabelled", count_word(flagged), counted(samples, "training row"),
                          flagged == 1 ? "looks" : "look");
     if (std::isfinite(threshold))
-      text += fmt::format(": learned to serve the trusted rows, their weight fell below {}",
-                          number_word(threshold));
+      text += fmt::format(
+          ": learned to serve the trusted rows, their weight fell below {}, and the model contradicts their "
+          "labels",
+          number_word(threshold));
     text += ".";
   }
   if (const std::string time = in_seconds(number_or_nan(root, "seconds")); !time.empty())

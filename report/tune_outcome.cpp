@@ -103,9 +103,9 @@ std::string on_test(const Outcome& grid, const Outcome& tuned) {
   const std::string words = against(after, before);
   if (words.empty()) return "";
   std::string text = fmt::format(" The tuned test loss is {} that of the best single λ", words);
-  const double error = tuned.on_test("standard_error");
+  const double error = tuned.on_test("difference_error");
   if (std::isfinite(error))
-    text += fmt::format(", a difference of {} where the standard error of the test loss is {}",
+    text += fmt::format(", a difference of {} ± {} (its standard error, row by row)",
                         number_word(std::abs(after - before), 2), number_word(error, 2));
   return text + ".";
 }

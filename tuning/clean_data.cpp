@@ -53,7 +53,7 @@ struct Classes {
           fmt::format("{}: every row has the same label: there is nothing to tell apart; check "
                       "--target",
                       d.source));
-    if (values.size() > 1000 || 2 * values.size() > static_cast<std::size_t>(d.rows()))
+    if (values.size() > 1000 || 4 * values.size() > static_cast<std::size_t>(d.rows()))
       throw InvalidInput(fmt::format(
           "{}: the target '{}' has {} distinct values in {} rows: that is no class label; name the "
           "column of labels by --target",
@@ -111,16 +111,20 @@ void warn(const CleanTask& task, CleanData& c) {
 }  // namespace
 
 void CleanTask::validate() const {
-  bilevel::Violations v("clean");
-  v.require(!trusted.empty(), "trusted", "''",
-            "must name rows whose labels are right: a file, a share or a number");
-  v.at_least("rows", rows, 0);
-  v.require(corrupt >= 0 && corrupt < 1, "corrupt", corrupt, "must be at least 0 and below 1");
-  v.not_negative("lambda", lambda);
-  v.require(threshold > 0 && threshold < 1, "threshold", threshold, "must lie between 0 and 1");
-  v.not_negative("decrease", decrease);
-  v.at_least("iterations", iterations, 0);
-  v.throw_if_any();
+  std::vector<std::string> wrong;
+  const auto require = [&](bool holds, std::string_view option, const auto& value,
+                           std::string_view constraint) {
+    if (!holds) wrong.push_back(fmt::format("--{} {} {}", option, value, constraint));
+  };
+  require(!trusted.empty(), "trusted",
+          "is missing:", "name rows whose labels are right, by a file, a share or a number");
+  require(rows >= 0, "rows", rows, "must be zero (all) or more");
+  require(corrupt >= 0 && corrupt < 1, "corrupt", corrupt, "must be at least 0 and below 1");
+  require(lambda >= 0 && std::isfinite(lambda), "lambda", lambda, "must be zero or more and finite");
+  require(threshold > 0 && threshold < 1, "threshold", threshold, "must lie between 0 and 1");
+  require(decrease >= 0 && std::isfinite(decrease), "decrease", decrease, "must be zero or more and finite");
+  require(iterations >= 0, "iterations", iterations, "must be zero or more");
+  if (!wrong.empty()) throw InvalidInput(fmt::format("{}", fmt::join(wrong, "; ")));
 }
 
 CleanData prepare_clean(const CleanTask& task) {

@@ -75,8 +75,8 @@ data::Schema decode_schema(const Json& j) {
 }  // namespace
 
 SavedModel make_saved(const Prepared& p, const Fitted& fitted) {
-  return {p.model,    p.schema,  p.columns,         p.classes,   p.outputs,
-          fitted.raw, p.imputed, p.hyperparameters, fitted.theta};
+  return {p.model,    p.schema,  p.columns, p.classes,         p.outputs,
+          fitted.raw, p.imputed, p.imputes, p.hyperparameters, fitted.theta};
 }
 
 std::string model_text(const SavedModel& m, const std::string& program_version) {
@@ -93,6 +93,9 @@ std::string model_text(const SavedModel& m, const std::string& program_version) 
   j["coefficients"] = numbers(m.coefficients.head(coefficients));
   j["intercepts"] = numbers(m.coefficients.tail(m.outputs));
   j["imputed"] = numbers(m.imputed);
+  j["missing"] = m.imputes ? "mean" : "refuse";
+  if (!m.status.empty()) j["status"] = m.status;
+  if (!m.verdict.empty()) j["verdict"] = m.verdict;
   j["schema"] = encode(m.schema);
   return j.dump(1) + "\n";
 }
@@ -130,6 +133,9 @@ SavedModel read_model(const std::string& path) {
     m.imputed = vector(j.at("imputed"));
     if (m.imputed.size() != 0 && m.imputed.size() != m.schema.features)
       throw InvalidInput("its means for missing cells do not fit its features");
+    m.imputes = j.value("missing", m.imputed.size() > 0 ? "mean" : "refuse") == "mean";
+    m.status = j.value("status", "");
+    m.verdict = j.value("verdict", "");
     for (const Json& p : j.at("penalties")) m.hyperparameters.push_back(p.at("name"));
     m.log_lambda.resize(static_cast<Index>(m.hyperparameters.size()));
     for (Index k = 0; k < m.log_lambda.size(); ++k)

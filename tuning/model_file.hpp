@@ -23,10 +23,11 @@ struct SavedModel {
   std::vector<std::string> classes;  ///< of a classifier
   Index outputs = 1;
   Vec coefficients;  ///< columns·outputs, the outputs of a feature next to each other, then the intercepts
-  Vec imputed;       ///< what stands in for missing cells, a number for each of the schema's features; empty:
-                     ///< nothing
+  Vec imputed;  ///< means of the training rows, which stand in for missing cells, by the schema's features
+  bool imputes = false;  ///< whether missing cells were filled in training; else they are refused
   std::vector<std::string> hyperparameters;
   Vec log_lambda;
+  std::string status = {}, verdict = {};  ///< of the run that it comes from
 };
 
 SavedModel make_saved(const Prepared& prepared, const Fitted& fitted);

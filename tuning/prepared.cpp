@@ -186,12 +186,19 @@ Prepared prepare(const Task& task) {
   // Missing cells get the mean of the training rows.
   const std::vector<Index> pool = rows_of(others(layout, layout.folds.size()));
   data::ColumnMoments moments = data::column_moments(first, pool);
-  if (task.reading.missing == data::Missing::mean) {
-    p.imputed = moments.mean;
+  p.imputed = moments.mean;
+  p.imputes = task.reading.missing == data::Missing::mean;
+  if (p.imputes) {
     for (Dataset& file : files) data::impute(file, moments.mean);
     moments = data::column_moments(first, pool);
   }
 
+  for (Index j = 0; j < first.features(); ++j)
+    if (!std::isfinite(moments.mean[j]) || !std::isfinite(moments.deviation[j]))
+      throw InvalidInput(
+          fmt::format("{}: the values of '{}' are too large to be averaged; rescale that column, or leave it "
+                      "out by --ignore",
+                      first.source, first.names[static_cast<std::size_t>(j)]));
   std::vector<Index> kept;
   for (Index j = 0; j < first.features(); ++j)
     if (task.standardize && moments.deviation[j] == 0)
@@ -275,6 +282,9 @@ Prepared prepare(const Task& task) {
       if (train.maxCoeff() == 0) throw InvalidInput("poisson: every count of the training rows is 0");
     } else {
       const double mean = train.mean(), deviation = std::sqrt((train - mean).square().mean());
+      if (!std::isfinite(deviation))
+        throw InvalidInput(
+            fmt::format("{}: the values of the target are too large to be averaged; rescale them", p.source));
       if (deviation == 0)
         throw InvalidInput(fmt::format(
             "{}: the target is {} in every training row: there is nothing to learn", p.source, mean));
@@ -296,6 +306,17 @@ Prepared prepare(const Task& task) {
     return std::make_shared<const Vec>(std::move(column));
   };
   p.samples.weights = optional_column(&Dataset::weights, 1);
+  if (p.samples.weights)
+    for (const Part& part : p.folds)
+      for (const auto* ranges : {&part.training, &part.validation}) {
+        double total = 0;
+        for (const auto& [from, to] : *ranges) total += p.samples.weights->segment(from, to - from).sum();
+        if (!(total > 0))
+          throw InvalidInput(fmt::format(
+              "{}: all rows of a part have weight 0 in the column of --weights: give some of them "
+              "a positive weight, or use fewer folds",
+              p.source));
+      }
   p.samples.offsets = optional_column(&Dataset::offsets, p.target_scale);
   if (p.samples.offsets && p.model == Model::softmax)
     throw InvalidInput("--offset is not offered for softmax");

@@ -54,7 +54,8 @@ struct Prepared {
 
   std::string source, format, storage, target, splitting;
   bilevel::data::Schema schema;
-  Vec imputed;  ///< means that stand in for missing cells, by column of the schema's features; empty if none
+  Vec imputed;           ///< means of the training rows, by column of the schema's features
+  bool imputes = false;  ///< whether they stand in for missing cells; else those are refused
   Index nonzeros = 0;
   std::optional<std::pair<Index, Index>> image;
   std::vector<std::string> notes;

@@ -10,15 +10,19 @@ void Judged::add(bilevel::problems::DataLoss& loss, const Vec& u) {
   Vec losses, margins;
   loss.rows(u, &losses, margins);
   const auto& samples = loss.samples();
+  const Index outputs = prepared_.outputs;
   Index row = 0;
   for (const auto& [first, last] : loss.ranges())
     for (Index i = first; i < last; ++i, ++row) {
+      const double weight = samples.weights ? (*samples.weights)[i] : 1;
+      // What weighs nothing does not count, not even where its loss is infinite.
+      if (weight == 0) continue;
       losses_.push_back(losses[row]);
-      weights_.push_back(samples.weights ? (*samples.weights)[i] : 1);
+      weights_.push_back(weight);
       labels_.push_back((*samples.labels)[i]);
       if (samples.classes) classes_.push_back((*samples.classes)[static_cast<std::size_t>(i)]);
+      margins_.insert(margins_.end(), margins.data() + row * outputs, margins.data() + (row + 1) * outputs);
     }
-  margins_.insert(margins_.end(), margins.data(), margins.data() + margins.size());
 }
 
 Quality Judged::quality() const {
@@ -28,12 +32,9 @@ Quality Judged::quality() const {
   if (n == 0) return q;
   const double scale2 = prepared_.target_scale * prepared_.target_scale;
   const double total = std::accumulate(weights_.begin(), weights_.end(), 0.0);
-  double mean = 0, square = 0;
-  for (std::size_t i = 0; i < n; ++i) mean += weights_[i] * losses_[i] / total;
-  for (std::size_t i = 0; i < n; ++i)
-    square += weights_[i] * (losses_[i] - mean) * (losses_[i] - mean) / total;
+  const auto [mean, error] = weighted_mean(losses_, weights_);
   q.loss = mean * scale2;
-  q.standard_error = std::sqrt(square / static_cast<double>(n)) * scale2;
+  q.standard_error = error * scale2;
 
   if (classifies(prepared_.model)) {
     const auto outputs = static_cast<std::size_t>(prepared_.outputs);
@@ -65,6 +66,17 @@ std::vector<double> Judged::losses() const {
   std::vector<double> scaled = losses_;
   for (double& each : scaled) each *= prepared_.target_scale * prepared_.target_scale;
   return scaled;
+}
+
+std::pair<double, double> weighted_mean(const std::vector<double>& values,
+                                        const std::vector<double>& weights) {
+  double total = 0, squares = 0, mean = 0, spread = 0;
+  for (const double w : weights) total += w, squares += w * w;
+  for (std::size_t i = 0; i < values.size(); ++i) mean += weights[i] * values[i] / total;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    spread += weights[i] * (values[i] - mean) * (values[i] - mean) / total;
+  // As many rows as there would be if all weighed the same.
+  return {mean, std::sqrt(spread * squares) / total};
 }
 
 std::optional<double> area_under_curve(const std::vector<double>& scores, const std::vector<double>& labels,

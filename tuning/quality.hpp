@@ -1,6 +1,8 @@
 #pragma once
 
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "prepared.hpp"
 
@@ -23,12 +25,17 @@ class Judged {
   Quality quality() const;
   /// Row by row, in units of the target.
   std::vector<double> losses() const;
+  const std::vector<double>& weights() const { return weights_; }
 
  private:
   const Prepared& prepared_;
   std::vector<double> losses_, weights_, margins_, labels_;
   std::vector<int> classes_;
 };
+
+/// The mean by weight, and its standard error.
+std::pair<double, double> weighted_mean(const std::vector<double>& values,
+                                        const std::vector<double>& weights);
 
 /// Area under the receiver operating characteristic, ties counted half; empty with one class only.
 std::optional<double> area_under_curve(const std::vector<double>& scores, const std::vector<double>& labels,

@@ -44,6 +44,7 @@ class Run {
   std::vector<std::unique_ptr<FoldModel>> folds_;
   std::unique_ptr<FoldModel> final_;
   double scale2_ = 1;
+  bilevel::Stopwatch watch_;
 };
 
 std::vector<FoldModel::Settled> Run::settle(const Vec& theta, const std::vector<Vec>& warm,
@@ -59,8 +60,12 @@ Fitted Run::fit(const Vec& theta, const std::vector<Vec>& warm) {
   Fitted fitted;
   fitted.theta = theta;
   const auto settled = settle(theta, warm, 1e-10);
-  for (const auto& each : settled)
+  for (const auto& each : settled) {
     if (!each.warning.empty() && fitted.warning.empty()) fitted.warning = each.warning;
+    if (each.status != Status::converged && fitted.warning.empty())
+      fitted.warning = fmt::format("a final fit did not settle to the last digit ({}): {}", name(each.status),
+                                   each.message);
+  }
   Judged validation(prepared_);
   double train = 0, value = 0;
   const auto parts = static_cast<double>(folds_.size());
@@ -83,6 +88,7 @@ Fitted Run::fit(const Vec& theta, const std::vector<Vec>& warm) {
     test.add(*loss, stored);
     fitted.test = test.quality();
     fitted.test_losses = test.losses();
+    fitted.test_weights = test.weights();
   }
   fitted.coefficients = prepared_.target_scale * kept.standardised_coefficients(phi);
   // stored = (x − shift)/scale, target = shift + scale·margin.
@@ -109,9 +115,10 @@ bilevel::Summary Run::descend(const Vec& start, std::size_t number) {
   bilevel::SolveOptions options;
   options.gradient_tolerance = task_.tolerance;
   options.max_iterations = task_.iterations;
-  if (task_.seconds > 0) options.max_seconds = task_.seconds;
+  // A moment at least: the limit says so itself then.
+  if (task_.seconds > 0) options.max_seconds = std::max(task_.seconds - watch_.seconds(), 1e-3);
   options.box = box_of(task_, prepared_);
-  options.identity = fmt::format("{} start {}", control_.identity, number);
+  options.identity = fmt::format("{} start {} at {}", control_.identity, number, start[0]);
   if (!control_.checkpoint.empty()) {
     options.checkpoint =
         number == 0 ? control_.checkpoint : fmt::format("{}.{}", control_.checkpoint, number);
@@ -139,7 +146,7 @@ std::optional<double> Run::best_inside(const std::vector<GridPoint>& points) con
 }
 
 TuneResult Run::run() {
-  bilevel::Stopwatch watch;
+  watch_ = {};
   TuneResult result;
   result.loss_scale = scale2_;
   result.solvers = folds_[0]->solvers();
@@ -150,6 +157,7 @@ TuneResult Run::run() {
   for (int k = static_cast<int>(grid.points().size()); k < task_.grid; ++k) {
     const double log_lambda = task_.upper - (task_.upper - task_.lower) * static_cast<double>(k) /
                                                 static_cast<double>(task_.grid - 1);
+    if (task_.seconds > 0 && k > 0 && watch_.seconds() > task_.seconds) break;
     control_.progress(fmt::format("one λ for all: {} of {}", k + 1, task_.grid));
     bilevel::Stopwatch own;
     const auto settled = settle(constant(log_lambda), grid.phi(), 1e-7);
@@ -170,8 +178,10 @@ TuneResult Run::run() {
   result.grid_seconds = result.points.back().seconds;
   result.grid_fits = static_cast<long>(result.points.size() * folds_.size());
   const auto best = std::min_element(
-      result.points.begin(), result.points.end(),
-      [](const GridPoint& a, const GridPoint& b) { return !(a.validation_loss >= b.validation_loss); });
+      result.points.begin(), result.points.end(), [](const GridPoint& a, const GridPoint& b) {
+        const bool known = std::isfinite(a.validation_loss);
+        return known && (!std::isfinite(b.validation_loss) || a.validation_loss < b.validation_loss);
+      });
 
   std::vector<double> starts{best->log_lambda};
   starts.insert(starts.end(), task_.starts.begin(), task_.starts.end());
@@ -209,25 +219,20 @@ TuneResult Run::run() {
   result.standard = fit(constant(standard), {});
   if (!result.tuned.warning.empty()) result.warnings.push_back(result.tuned.warning);
   warn(result);
-  result.seconds = watch.seconds();
+  result.seconds = watch_.seconds();
   return result;
-}
-
-/// The mean of a − b, row by row, and its standard error.
-std::pair<double, double> difference(const std::vector<double>& a, const std::vector<double>& b) {
-  const auto n = static_cast<double>(a.size());
-  double mean = 0, square = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) mean += (a[i] - b[i]) / n;
-  for (std::size_t i = 0; i < a.size(); ++i) square += (a[i] - b[i] - mean) * (a[i] - b[i] - mean) / n;
-  return {mean, std::sqrt(square / n)};
 }
 
 void Run::warn(TuneResult& result) const {
   const auto thetas = prepared_.thetas();
   const Index judges = prepared_.held_out ? prepared_.validation_rows : prepared_.training_rows;
-  const std::string remedy =
-      prepared_.held_out ? "judge by K folds (--cv 5) or share penalties (--penalty per-group, or global)"
-                         : "share penalties (--penalty per-group, or global)";
+  const std::string share = task_.penalty == Penalty::global ? ""
+                            : task_.penalty == Penalty::per_group
+                                ? "share penalties (--penalty global)"
+                                : "share penalties (--penalty per-group, or global)";
+  const std::string remedy = !prepared_.held_out ? (share.empty() ? "more rows would tell" : share)
+                             : share.empty()     ? "judge by K folds (--cv 5)"
+                                                 : "judge by K folds (--cv 5) or " + share;
   const auto& tuned = result.tuned.test;
   const auto& grid = result.grid.test;
   if (tuned && grid) {
@@ -235,8 +240,12 @@ void Run::warn(TuneResult& result) const {
     // tell.
     const double promised = result.grid.validation_loss - result.tuned.validation_loss;
     const double noise = std::max(tuned->standard_error, grid->standard_error);
-    const auto [rise, error] = difference(result.tuned.test_losses, result.grid.test_losses);
-    if (promised > 0 && rise > 2 * error)
+    std::vector<double> rises = result.tuned.test_losses;
+    for (std::size_t i = 0; i < rises.size(); ++i) rises[i] -= result.grid.test_losses[i];
+    const auto [rise, error] = weighted_mean(rises, result.tuned.test_weights);
+    result.test_difference_error = error;
+    // The error of a mean over a handful of rows is itself a guess.
+    if (promised > 0 && rise > 2 * error && tuned->rows >= 10)
       result.warnings.push_back(
           fmt::format("{} penalties overfit the {} rows they were judged by: the validation loss fell from "
                       "{:.6g} to {:.6g}, but the test loss rose from {:.6g} to {:.6g}; {}",

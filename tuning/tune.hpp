@@ -21,8 +21,8 @@ struct Fitted {
   double validation_loss = bilevel::unknown;
   Quality validation;
   std::optional<Quality> test;
-  std::vector<double> test_losses;  ///< row by row
-  std::string warning;              ///< what makes its derivative doubtful; empty if nothing
+  std::vector<double> test_losses, test_weights;  ///< row by row
+  std::string warning;                            ///< what makes its derivative doubtful; empty if nothing
 };
 
 struct GridPoint {
@@ -37,6 +37,7 @@ struct TuneResult {
   long grid_fits = 0;
   std::string solvers;
   std::vector<std::string> warnings;
+  double test_difference_error = bilevel::unknown;  ///< of tuned less grid on the test rows, row by row
   double loss_scale = 1;  ///< the summary's losses times this are in units of the target
   bool interrupted = false;
 };

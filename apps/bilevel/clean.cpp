@@ -7,6 +7,7 @@
 #include "commands.hpp"
 #include "data_arguments.hpp"
 #include "data_output.hpp"
+#include "kept_run.hpp"
 #include "problem_arguments.hpp"
 #include "report/clean_page.hpp"
 #include "report/page.hpp"
@@ -35,7 +36,7 @@ struct CleanArguments {
 std::string identity_of(const CleanData& c) {
   const auto& labels = *c.samples.classes;
   return fmt::format(
-      "clean {} {:016x} {:016x} rows={}+{} lambda={}", c.source,
+      "clean {} {:016x} {:016x} rows={}+{} lambda={}", as_utf8(c.source),
       bilevel::checksum(std::string_view(reinterpret_cast<const char*>(labels.data()),
                                          sizeof(labels[0]) * static_cast<std::size_t>(labels.size()))),
       features_checksum(*c.samples.matrix), c.training_rows, c.trusted_rows, c.lambda);
@@ -81,7 +82,10 @@ void print(const CleanArguments& a, const CleanData& c, const CleanResult& r) {
   };
   fmt::print("{:>9}  {}{}{:>10}{}\n", "row", padded("label", 24), padded("the model says", 24), "weight",
              c.original.empty() ? "" : "  original");
-  for (std::size_t k = 0; k < std::min<std::size_t>(r.order.size(), 10); ++k) {
+  // The rows that look mislabelled, or where there are none the three that come nearest to it.
+  const std::size_t shown = r.flagged > 0 ? std::min<std::size_t>(static_cast<std::size_t>(r.flagged), 10)
+                                          : std::min<std::size_t>(r.order.size(), 3);
+  for (std::size_t k = 0; k < shown; ++k) {
     const Index i = r.order[k];
     fmt::print("{:>9}  {}{}{:>10.2g}{}\n", c.source_rows[static_cast<std::size_t>(i)],
                padded(label_of(c, i), 24), padded(prediction_of(c, r, i), 24), r.weights[i],
@@ -140,22 +144,21 @@ int run(CleanArguments a) {
         "bilevel: stopped after {} steps; {} keeps the run: the same command with --resume{} goes on from "
         "there\n",
         result.summary.iterations, checkpoint, a.resume ? "" : " added");
+  if (result.summary.resumed) fmt::print(stderr, "bilevel: resumed from {}\n", checkpoint);
   print(a, data, result);
-  // The cleaned text first: it is read from the file once more, which may have changed. Half a run says too
-  // little about which rows to lose.
-  if (result.interrupted && !a.output.empty()) {
+  const Json j = clean_result(task, a.command_line, data, result);
+  // Half a run says too little about which rows to lose.
+  const bool half = unfinished(result.summary.status);
+  if (half && !a.output.empty()) {
     fmt::print(stderr, "bilevel: {} is not written, since the run is not over\n", a.output);
     a.output.clear();
   }
-  if (!a.output.empty()) write_text(a.output, tuning::text_without(task, data, flagged_rows(data, result)));
-  const Json j =
-      a.json.empty() && a.report.empty() ? Json() : clean_result(task, a.command_line, data, result);
-  write_json(a.json, j);
-  if (!a.ranking.empty()) write_text(a.ranking, ranking_text(data, result));
-  if (!a.report.empty()) write_text(a.report, report::render(report::clean_page(j)));
-  for (const std::string* path : {&a.report, &a.output, &a.ranking, &a.json})
-    if (!path->empty()) print_entry("written", *path);
-  if (!result.interrupted) {
+  // The cleaned text first: it is read from the file once more, which may have changed.
+  write_outputs({{a.output, [&] { return tuning::text_without(task, data, flagged_rows(data, result)); }},
+                 {a.ranking, [&] { return ranking_text(data, result); }},
+                 {a.json, [&] { return json_text(j); }},
+                 {a.report, [&] { return report::render(report::clean_page(j)); }}});
+  if (!half) {
     std::error_code ignored;
     std::filesystem::remove(checkpoint, ignored);
   }
@@ -229,7 +232,7 @@ std::function<int()> add_clean(CLI::App& program) {
                   "File that holds the labels instead (IDX, NPY, or one value a line)")
       ->type_name("FILE")
       ->group(group);
-  a->data.add_to(command, false);
+  a->data.add_to(command, DataArguments::Purpose::cleaning);
   command.footer(
       "What is minimised, natural logarithms:\n"
       "  inner  φ*(θ) = argmin of 1/n Σ_i σ(θ_i)·ℓ_i(φ) + ½λ‖φ‖² over the training rows, softmax losses "

@@ -6,7 +6,7 @@ namespace app {
 
 namespace data = bilevel::data;
 
-void DataArguments::add_to(CLI::App& command, bool learning) {
+void DataArguments::add_to(CLI::App& command, Purpose purpose) {
   const auto group = [&](CLI::Option* option) { option->group("Reading the data"); };
   const auto text = [&](const char* name, std::string& to, const char* what, const char* type) {
     group(command.add_option(name, to, what)->type_name(type));
@@ -15,7 +15,7 @@ void DataArguments::add_to(CLI::App& command, bool learning) {
                           std::vector<std::string> words) {
     group(command.add_option(name, to, what)->check(CLI::IsMember(std::move(words)))->capture_default_str());
   };
-  if (learning) {
+  if (purpose == Purpose::tuning) {
     text("--target", options.target,
          "Column to predict: its name, or its number from 0 (-1: the last, which is the default)", "COLUMN");
     text("--labels", options.labels, "File that holds the targets instead (IDX, NPY, or one value a line)",
@@ -29,16 +29,20 @@ void DataArguments::add_to(CLI::App& command, bool learning) {
   one_of("--header", header, "Does the first line hold names?", {"auto", "yes", "no"});
   text("--delimiter", delimiter, "What separates cells: a character, tab or blank (default: found out)", "C");
   group(command.add_option("--skip", options.skip, "Lines at the top to skip")->type_name("N"));
-  group(command.add_option("--ignore", options.ignore, "Columns to leave out")
-            ->type_name("COLUMN")
-            ->delimiter(','));
-  group(command
+  if (purpose != Purpose::predicting) {
+    group(command.add_option("--ignore", options.ignore, "Columns to leave out")
+              ->type_name("COLUMN")
+              ->delimiter(','));
+    group(
+        command
             .add_option("--categorical", options.categorical, "Columns of categories that look like numbers")
             ->type_name("COLUMN")
             ->delimiter(','));
+  }
   text("--names", options.names, "File with one feature's name a line", "FILE");
   one_of("--missing", missing, "Missing cells: an error, or the mean of the training rows",
          {"refuse", "mean"});
+  if (purpose == Purpose::predicting) return;
   group(command.add_flag("--zero-based", options.zero_based, "LIBSVM: indices start at 0"));
   group(command.add_option("--features", options.features, "LIBSVM: at least this many columns")
             ->type_name("N"));

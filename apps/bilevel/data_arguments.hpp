@@ -13,8 +13,10 @@ struct DataArguments {
   std::string format = "auto", header = "auto", delimiter, missing = "refuse", storage = "auto";
   bilevel::data::ReadOptions options;
 
-  /// `learning`: also which column is the target, and the columns of weights, offsets and the split.
-  void add_to(CLI::App& command, bool learning);
+  /// What the file is read for. Tuning also says which column is the target, and the columns of weights,
+  /// offsets and the split; for predictions the model knows what the columns are.
+  enum class Purpose { tuning, cleaning, predicting };
+  void add_to(CLI::App& command, Purpose purpose);
   bilevel::data::ReadOptions read_options() const;
 };
 

@@ -2,8 +2,6 @@
 
 #include <string_view>
 
-#include "interrupt.hpp"
-
 namespace app {
 namespace {
 
@@ -20,17 +18,30 @@ std::string quoted(std::string_view word) {
 std::string loss_text(tuning::Model model) {
   switch (model) {
     case tuning::Model::logistic:
-      return "log(1 + exp(−y_i m_i)), y_i = ±1";
+      return "log(1 + exp(−y_i m_i))";
     case tuning::Model::softmax:
       return "log Σ_c exp(m_ic) − m_iy";
     case tuning::Model::poisson:
       return "exp(m_i) − y_i m_i";
     case tuning::Model::huber:
-      return "½ r_i² where |r_i| ≤ k, k|r_i| − ½k² beyond, r_i = m_i − y_i";
+      return "h(m_i − y_i)";
     case tuning::Model::squared_hinge:
-      return "½ max(0, 1 − y_i m_i)², y_i = ±1";
+      return "½ max(0, 1 − y_i m_i)²";
     default:
       return "½ (m_i − y_i)²";
+  }
+}
+
+/// What the letters of that text stand for.
+std::string where_text(const tuning::Prepared& p) {
+  switch (p.model) {
+    case tuning::Model::logistic:
+    case tuning::Model::squared_hinge:
+      return fmt::format("; y_i = +1 is '{}', −1 is '{}'", p.classes.at(1), p.classes.at(0));
+    case tuning::Model::huber:
+      return "; h(r) = ½r² where |r| ≤ k, k|r| − ½k² beyond";
+    default:
+      return "";
   }
 }
 
@@ -73,8 +84,9 @@ Json describe_model(const tuning::Task& task, const tuning::Prepared& p) {
          {"penalty", name(task.penalty)},
          {"intercept", task.intercept},
          {"hyperparameters", p.thetas()},
-         {"inner", fmt::format("mean over the training rows of {} + {}", loss_text(p.model), penalty)},
-         {"outer", fmt::format("mean over the validation rows of {}, without penalty{}", loss_text(p.model),
+         {"inner", fmt::format("mean over the training rows of [{}] + {}{}", loss_text(p.model), penalty,
+                               where_text(p))},
+         {"outer", fmt::format("mean over the validation rows of [{}], without penalty{}", loss_text(p.model),
                                p.held_out ? "" : ", and the mean of that over the folds")},
          {"bounds", {task.lower, task.upper}}};
   if (p.model == tuning::Model::huber) j["huber_threshold"] = p.huber_threshold;
@@ -94,21 +106,6 @@ std::uint64_t features_checksum(const bilevel::problems::ModelMatrix& matrix) {
     matrix.for_each(i, [&](Index j, double x) { sums[j] += weight * x; });
   }
   return bilevel::checksum(sums);
-}
-
-tuning::TuneControl control_of(std::string_view command, const std::string& given, bool resume,
-                               std::string identity, Progress& progress) {
-  tuning::TuneControl control;
-  control.checkpoint = !given.empty() ? given
-                                      : fmt::format("bilevel-{}-{:08x}.ckpt", command,
-                                                    bilevel::checksum(identity) & 0xffffffff);
-  require_writable(control.checkpoint);
-  catch_interrupts();
-  control.resume = resume;
-  control.identity = std::move(identity);
-  control.progress = [&progress](const std::string& text) { progress.show(text); };
-  control.interrupted = [] { return interrupted(); };
-  return control;
 }
 
 void remember_command_line(int argc, char** argv) {

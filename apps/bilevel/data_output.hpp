@@ -3,10 +3,8 @@
 #include <string>
 
 #include "json_output.hpp"
-#include "terminal.hpp"
 #include "tuning/prepared.hpp"
 #include "tuning/quality.hpp"
-#include "tuning/tune.hpp"
 
 namespace app {
 
@@ -21,11 +19,6 @@ void print_certificate(const bilevel::Certificate& certificate);
 
 /// By which a checkpoint knows the data that it belongs to.
 std::uint64_t features_checksum(const bilevel::problems::ModelMatrix& matrix);
-
-/// What a run is told: where it is kept (`given`, or a name made from what it is), whether to go on, its
-/// progress, and Ctrl-C, which is caught from here on.
-tuning::TuneControl control_of(std::string_view command, const std::string& given, bool resume,
-                               std::string identity, Progress& progress);
 
 /// The command as it was typed, quoted for a shell.
 void remember_command_line(int argc, char** argv);

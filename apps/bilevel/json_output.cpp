@@ -102,13 +102,21 @@ void require_outputs(std::string_view command, const std::vector<std::string>& o
 
 bool same_file(const std::string& a, const std::string& b) {
   const auto spelt_out = [](const std::string& path) {
-    return std::filesystem::weakly_canonical(std::filesystem::absolute(path));
+    // A pipe under /dev or /proc has no canonical name.
+    std::error_code error;
+    const std::filesystem::path whole = std::filesystem::absolute(path);
+    const std::filesystem::path canonical = std::filesystem::weakly_canonical(whole, error);
+    return error ? whole.lexically_normal() : canonical;
   };
   return !a.empty() && !b.empty() && spelt_out(a) == spelt_out(b);
 }
 
+std::string json_text(const Json& object) {
+  return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 void write_json(const std::string& path, const Json& object) {
-  if (!path.empty()) write_text(path, object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  if (!path.empty()) write_text(path, json_text(object));
 }
 
 void write_text(const std::string& path, const std::string& text) {

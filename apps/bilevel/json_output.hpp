@@ -26,6 +26,7 @@ void require_outputs(std::string_view command, const std::vector<std::string>& o
                      const std::vector<std::string>& inputs);
 /// Whether two paths, given or empty, name the same file, also one that does not exist yet.
 bool same_file(const std::string& a, const std::string& b);
+std::string json_text(const Json& object);
 /// Replaces the file atomically; throws InvalidInput where that fails.
 void write_json(const std::string& path, const Json& object);
 void write_text(const std::string& path, const std::string& text);

@@ -25,10 +25,17 @@ int run(const PredictArguments& a) {
   const tuning::SavedModel model = tuning::read_model(a.model);
   bilevel::data::ReadOptions options = a.reading.read_options();
   options.target_optional = true;
-  if (model.imputed.size() > 0) options.missing = bilevel::data::Missing::mean;
+  if (model.imputes) options.missing = bilevel::data::Missing::mean;
   bilevel::data::Dataset data = bilevel::data::read(a.data, options, &model.schema);
   if (model.imputed.size() > 0) bilevel::data::impute(data, model.imputed);
   const Eigen::MatrixXd m = tuning::margins(model, data);
+  for (Index i = 0; i < m.rows(); ++i)
+    if (!m.row(i).allFinite())
+      throw bilevel::InvalidInput(fmt::format(
+          "{}: row {} gives no finite prediction: a value is missing or too large", a.data, i + 1));
+  if (!model.verdict.empty() && (model.status != "converged" || model.verdict != "trusted"))
+    fmt::print(stderr, "bilevel: note: the tuning of this model ended as '{}', its last gradient was {}\n",
+               model.status, model.verdict);
 
   std::string text;
   const bool classifier = tuning::classifies(model.model);
@@ -79,7 +86,7 @@ std::function<int()> add_predict(CLI::App& program) {
       ->type_name("DATA");
   command.add_option("--output", a->output, "Write the predictions there (default: standard output)")
       ->type_name("FILE");
-  a->reading.add_to(command, false);
+  a->reading.add_to(command, DataArguments::Purpose::predicting);
   command.footer(
       "Examples:\n  bilevel predict model.json new.csv\n  bilevel predict model.json new.svm --output p.csv");
   return [a] { return run(*a); };

@@ -7,6 +7,7 @@
 #include "commands.hpp"
 #include "data_arguments.hpp"
 #include "data_output.hpp"
+#include "kept_run.hpp"
 #include "problem_arguments.hpp"
 #include "report/page.hpp"
 #include "report/tune_page.hpp"
@@ -45,9 +46,9 @@ std::string identity_of(const tuning::Task& t, const tuning::Prepared& p) {
   for (const Index group : p.penalties.of)
     print = (print ^ static_cast<std::uint64_t>(group)) * 1099511628211ULL;
   return fmt::format(
-      "tune {} {:016x} model={} penalty={} {} intercept={} bounds={}:{} grid={} huber={} seed={}", p.source,
-      print, name(p.model), name(t.penalty), p.splitting, t.intercept, t.lower, t.upper, t.grid,
-      p.huber_threshold, t.seed);
+      "tune {} {:016x} model={} penalty={} {} intercept={} bounds={}:{} grid={} huber={} seed={}",
+      as_utf8(p.source), print, name(p.model), name(t.penalty), p.splitting, t.intercept, t.lower, t.upper,
+      t.grid, p.huber_threshold, t.seed);
 }
 
 Json penalties(const tuning::Task& task, const tuning::Prepared& p, const Fitted& fitted) {
@@ -89,6 +90,7 @@ Json whole_result(const TuneArguments& a, const tuning::Prepared& p, const TuneR
   j["validation_loss"] = number(r.tuned.validation_loss);
   j["validation"] = describe(r.tuned.validation);
   j["test"] = r.tuned.test ? describe(*r.tuned.test) : Json(nullptr);
+  if (r.tuned.test) j["test"]["difference_error"] = number(r.test_difference_error);
   j["penalties"] = penalties(a.task, p, r.tuned);
   j["coefficients"] = coefficients(p, r);
   const auto baseline = [&](const Fitted& f) {
@@ -144,8 +146,10 @@ std::string measures(const Quality& q) {
 
 void print(const TuneArguments& a, const tuning::Prepared& p, const TuneResult& r) {
   const auto& task = a.task;
-  fmt::print("{}: {} rows, {} features{}, {}\n", p.source, p.training_rows + p.validation_rows + p.test_rows,
-             p.names.size(), p.storage == "sparse" ? " (sparse)" : "", p.splitting);
+  fmt::print("{}: {} training rows{}{}, {} features{}; {}\n", p.source, p.training_rows,
+             p.validation_rows > 0 ? fmt::format(", {} to validate", p.validation_rows) : "",
+             p.test_rows > 0 ? fmt::format(", {} for the test", p.test_rows) : "", p.names.size(),
+             p.storage == "sparse" ? " (sparse)" : "", p.splitting);
   fmt::print("{} with {} penalt{} ({}), {}\n\n", name(p.model), r.tuned.theta.size(),
              r.tuned.theta.size() == 1 ? "y" : "ies", name(task.penalty), r.solvers);
   fmt::print("{:<34}{:>16}{:>16}   {}\n", "", "validation loss", "test loss",
@@ -162,6 +166,12 @@ void print(const TuneArguments& a, const tuning::Prepared& p, const TuneResult& 
   fmt::print("\n{}: {}\n", coloured(trustworthy(r) ? Colour::green : Colour::red, name(r.summary.status)),
              r.summary.message);
   print_certificate(r.summary.certificate);
+  if (r.summary.status == bilevel::Status::stalled)
+    print_entry(
+        "what now",
+        fmt::format("the λ are the best that were found, and may well be good enough: --tolerance {:.0e} "
+                    "accepts a gradient of this size; a narrower box (--bounds -7:7) is easier to certify",
+                    std::pow(10.0, std::ceil(std::log10(std::max(r.summary.gradient_norm, 1e-12))))));
   const auto lower = (r.tuned.theta.array() <= task.lower).count(),
              upper = (r.tuned.theta.array() >= task.upper).count();
   print_entry("penalties",
@@ -198,6 +208,32 @@ void forget(const std::string& checkpoint, std::size_t starts) {
     std::filesystem::remove(fmt::format("{}.{}", checkpoint, k), ignored);
 }
 
+/// Options that would change nothing: the person expects that they do.
+void refuse_contradictions(const TuneArguments& a) {
+  const tuning::Task& t = a.task;
+  const auto refuse = [](bool wrong, const char* text) {
+    if (wrong) throw InvalidInput(fmt::format("tune: {}", text));
+  };
+  const bool grouped = t.penalty == tuning::Penalty::per_group;
+  refuse(!grouped && !t.groups.empty(), "--groups is for --penalty per-group");
+  refuse(!grouped && t.group_separator != 0, "--group-separator is for --penalty per-group");
+  refuse(!t.groups.empty() && t.group_separator != 0, "--groups and --group-separator: give one of the two");
+  refuse(t.refit && t.validation.empty(),
+         "--refit is for --validation; with folds the final model has all rows anyway");
+  refuse(t.huber_threshold > 0 && t.model != tuning::Model::huber, "--huber-threshold is for --model huber");
+  refuse(a.cv_given && !t.reading.split.empty(), "--split names the folds or parts itself: leave --cv out");
+  refuse(!t.validation_labels.empty() && t.validation.empty(),
+         "--validation-labels goes with --validation FILE");
+  for (const double start : t.starts)
+    refuse(start < t.lower || start > t.upper, "--start: the starts must lie within --bounds");
+  for (const auto& [path, option] : {std::pair{&t.validation, "--validation"}, std::pair{&t.test, "--test"}})
+    if (same_file(t.data, *path))
+      throw InvalidInput(
+          fmt::format("tune: {} is the data itself: rows that were learned from say nothing about new "
+                      "ones; give a share (0.2), or another file",
+                      option));
+}
+
 int run(TuneArguments a) {
   tuning::Task& task = a.task;
   if (task.data.empty() != task.example)
@@ -217,6 +253,7 @@ int run(TuneArguments a) {
   task.group_separator = a.separator.empty() ? '\0' : a.separator[0];
   task.reading = a.data.read_options();
   task.validate();
+  refuse_contradictions(a);
   require_outputs("tune", {a.json, a.report, a.save, a.checkpoint},
                   {task.data, task.validation, task.test, task.groups, task.reading.labels,
                    task.validation_labels, task.test_labels});
@@ -224,6 +261,13 @@ int run(TuneArguments a) {
   Progress progress;
   progress.show("reading the data");
   const tuning::Prepared prepared = tuning::prepare(task);
+  if (!a.save.empty())
+    for (const std::string& each : prepared.names)
+      if (as_utf8(each) != each)
+        throw InvalidInput(
+            fmt::format("{}: the name '{}' of a feature is no UTF-8, which a model file needs; convert the "
+                        "file first (iconv -f latin1 -t utf-8)",
+                        prepared.source, as_utf8(each)));
   const tuning::TuneControl control =
       control_of("tune", a.checkpoint, a.resume, identity_of(task, prepared), progress);
   const std::string& checkpoint = control.checkpoint;
@@ -237,21 +281,23 @@ int run(TuneArguments a) {
                done < static_cast<std::size_t>(task.grid)
                    ? fmt::format("after {} of {} single λ", done, task.grid)
                    : fmt::format("after {} steps", result.summary.iterations),
-               checkpoint, a.resume ? "" : " added");
+               done < static_cast<std::size_t>(task.grid) ? checkpoint + ".grid" : checkpoint,
+               a.resume ? "" : " added");
     if (done < static_cast<std::size_t>(task.grid)) return no;
   }
+  if (result.summary.resumed) fmt::print(stderr, "bilevel: resumed from {}\n", checkpoint);
   print(a, prepared, result);
-  if (!a.json.empty() || !a.report.empty()) {
-    const Json j = whole_result(a, prepared, result);
-    write_json(a.json, j);
-    if (!a.report.empty()) write_text(a.report, report::render(report::tune_page(j)));
-  }
-  if (!a.save.empty())
-    write_text(a.save,
-               tuning::model_text(tuning::make_saved(prepared, result.tuned), std::string(bilevel::version)));
-  for (const std::string* path : {&a.report, &a.save, &a.json})
-    if (!path->empty()) print_entry("written", *path);
-  if (!result.interrupted) forget(checkpoint, task.starts.size());
+  const Json j = a.json.empty() && a.report.empty() ? Json() : whole_result(a, prepared, result);
+  write_outputs({{a.save,
+                  [&] {
+                    tuning::SavedModel model = tuning::make_saved(prepared, result.tuned);
+                    model.status = name(result.summary.status);
+                    model.verdict = name(result.summary.certificate.verdict);
+                    return tuning::model_text(model, std::string(bilevel::version));
+                  }},
+                 {a.json, [&] { return json_text(j); }},
+                 {a.report, [&] { return report::render(report::tune_page(j)); }}});
+  if (!result.interrupted && !unfinished(result.summary.status)) forget(checkpoint, task.starts.size());
   return trustworthy(result) ? ok : no;
 }
 
@@ -323,7 +369,7 @@ std::function<int()> add_tune(CLI::App& program) {
                   "Where an interrupted run is kept (default: bilevel-tune-….ckpt here, removed at the end)")
       ->type_name("FILE");
   command.add_flag("--resume", a->resume, "Go on with an interrupted run of the same command");
-  a->data.add_to(command, true);
+  a->data.add_to(command, DataArguments::Purpose::tuning);
   command.footer(
       "What is minimised, natural logarithms, squared errors halved:\n"
       "  inner  φ*(θ) = argmin of mean training loss + ½ Σ_j exp(θ_j) φ_j²; the intercept is free\n"

@@ -19,20 +19,27 @@ constexpr double first_radius = 1e-2, claimed_radius = 1.01e-4, last_radius = 1.
 /// as news where along the step it promises less than the other share.
 constexpr double decrease_share = 0.1, news_share = 0.5;
 static_assert(decrease_share * first_radius == KinkSearch::first_gain);
-constexpr long most_bisections = 40, most_doubts = 12;
+constexpr long most_bisections = 40, most_doubts = 12, most_looks = 400;
+
+std::string reason_of(std::size_t gradients) {
+  return fmt::format("the worst of {} gradients around θ", gradients);
+}
 
 /// argmin ‖A x − b‖ over x ≥ 0, Lawson and Hanson's active sets.
 Vec nonnegative_least_squares(const Mat& a, const Vec& b) {
   const Index n = a.cols();
   Vec x = Vec::Zero(n);
   std::vector<Index> set;
-  const double tiny = 1e-14 * (1 + (a.transpose() * b).cwiseAbs().maxCoeff());
+  std::vector<char> barred(static_cast<std::size_t>(n), 0);
+  const Vec lengths = a.colwise().norm();
   for (Index round = 0; round < 3 * n; ++round) {
-    const Vec slope = a.transpose() * (b - a * x);
+    const Vec residual = b - a * x, slope = a.transpose() * residual;
+    const double tiny = 1e-14 * residual.norm();
     Index enters = -1;
     for (Index j = 0; j < n; ++j)
-      if (std::find(set.begin(), set.end(), j) == set.end() && slope[j] > tiny &&
-          (enters < 0 || slope[j] > slope[enters]))
+      if (!barred[static_cast<std::size_t>(j)] && std::find(set.begin(), set.end(), j) == set.end() &&
+          slope[j] > tiny * lengths[j] &&
+          (enters < 0 || slope[j] * lengths[enters] > slope[enters] * lengths[j]))
         enters = j;
     if (enters < 0) break;
     set.push_back(enters);
@@ -53,6 +60,12 @@ Vec nonnegative_least_squares(const Mat& a, const Vec& b) {
         return leaves;
       });
     }
+    // What leaves as soon as it enters would be chosen again and again.
+    const bool stayed = std::find(set.begin(), set.end(), enters) != set.end();
+    if (stayed)
+      std::fill(barred.begin(), barred.end(), 0);
+    else
+      barred[static_cast<std::size_t>(enters)] = 1;
   }
   return x;
 }
@@ -85,25 +98,35 @@ HullPoint least_in_hull(const std::vector<Vec>& gradients, const Box& box, const
     if (box.lower.size() && theta[i] <= box.lower[i]) stand_at(i, -1);
     if (box.upper.size() && theta[i] >= box.upper[i]) stand_at(i, 1);
   }
-  // Least norm in the hull as least distance: min ‖Σ x_k g_k + Σ s_i w_i‖² + (Σ x_k − 1)² over x, s ≥ 0 has
-  // its x along the λ that is sought, whatever its length.
+  // Least norm in the hull as least distance: min ‖Σ x_k g_k + Σ s_i w_i‖² + ω²(Σ x_k − 1)² over x, s ≥ 0 has
+  // its x along the λ that is sought, whatever its length and whatever ω is. In this arithmetic ω must be of
+  // the size of the least combination, which is not known before.
   const auto walls_left = static_cast<Index>(disputed.size());
   Mat a = Mat::Zero(n + 1, m + walls_left);
-  for (Index k = 0; k < m; ++k) {
+  for (Index k = 0; k < m; ++k)
     for (Index i = 0; i < n; ++i)
       if (!dropped[static_cast<std::size_t>(i)]) a(i, k) = gradients[static_cast<std::size_t>(k)][i] / size;
-    a(n, k) = 1;
-  }
   for (Index k = 0; k < walls_left; ++k)
     a(disputed[static_cast<std::size_t>(k)].first, m + k) = disputed[static_cast<std::size_t>(k)].second;
   Vec b = Vec::Zero(n + 1);
-  b[n] = 1;
-  const Vec x = nonnegative_least_squares(a, b);
-  const double total = x.head(m).sum();
-  if (total > 0) point.weights = x.head(m) / total;
-  for (Index k = 0; k < m; ++k) point.direction += point.weights[k] * gradients[static_cast<std::size_t>(k)];
-  for (Index i = 0; i < n; ++i)
-    if (box.held(theta, point.direction, i)) point.direction[i] = 0;
+  double least = everywhere;
+  for (double omega = 1; omega > 1e-16;) {
+    a.row(n).head(m).setConstant(omega);
+    b[n] = omega;
+    const Vec x = nonnegative_least_squares(a, b);
+    const double total = x.head(m).sum();
+    if (!(total > 0)) break;
+    HullPoint found{Vec::Zero(n), x.head(m) / total};
+    for (Index k = 0; k < m; ++k)
+      found.direction += found.weights[k] * gradients[static_cast<std::size_t>(k)];
+    for (Index i = 0; i < n; ++i)
+      if (box.held(theta, found.direction, i)) found.direction[i] = 0;
+    const double norm = found.direction.norm();
+    if (norm < least) point = std::move(found);
+    if (!(norm < 0.5 * least)) break;
+    least = norm;
+    omega = norm / size;
+  }
   return point;
 }
 
@@ -111,12 +134,13 @@ Vec KinkSearch::begin(Nearby point, double value) {
   base_ = point.theta;
   value_ = value;
   radius_ = first_radius;
-  doubts_ = 0;
+  doubts_ = looks_ = 0;
   least_ = {};
   nearby_.clear();
   // The first look goes along the gradient in any case: it need not be right to point somewhere.
   hull_ = least_in_hull({point.gradient}, box_, base_);
-  if (point.certificate.verdict == Verdict::trusted) nearby_.push_back(std::move(point));
+  if (point.certificate.verdict == Verdict::trusted && point.certificate.bound <= tolerance_)
+    nearby_.push_back(std::move(point));
   Vec next;
   look(next);
   return next;
@@ -183,7 +207,7 @@ void KinkSearch::note_least() {
     if (c.kind != Kind::rigorous) worst.kind = c.kind;
     worst.bound = std::max(worst.bound, c.bound);
   }
-  worst.reason = fmt::format("the worst of {} gradients around a kink", nearby_.size());
+  worst.reason = reason_of(nearby_.size());
   // A proof within a wider radius, if it is narrow enough, is worth more than an estimate.
   const bool proven = least_.norm <= tolerance_ && least_.radius <= claimed_radius &&
                       least_.certificate.kind == Kind::rigorous;
@@ -192,7 +216,7 @@ void KinkSearch::note_least() {
 
 /// The next trial: down the least combination, or the end of the search.
 KinkSearch::Finding KinkSearch::aim(Vec& theta) {
-  const auto most = static_cast<std::size_t>(2 * std::min<Index>(base_.size(), 100) + 20);
+  const auto most = static_cast<std::size_t>(std::min<Index>(2 * base_.size() + 20, 100));
   for (;;) {
     // Where nothing is left, look again along the last step.
     if (nearby_.empty()) {
@@ -218,6 +242,7 @@ KinkSearch::Finding KinkSearch::advance(Nearby point, double value, Vec& theta) 
   if (moved_) {
     const bool plain = nearby_.size() <= 1;
     least_ = {};
+    looks_ = 0;
     if (trial_ == radius_) radius_ = std::min(2 * radius_, first_radius);
     base_ = point.theta;
     value_ = value;
@@ -231,6 +256,7 @@ KinkSearch::Finding KinkSearch::advance(Nearby point, double value, Vec& theta) 
     nearby_.push_back(std::move(point));
     return aim(theta);
   }
+  if (++looks_ > most_looks) return give_up();
   doubts_ = usable ? 0 : doubts_ + 1;
   if (length == 0 || (nearby_.empty() && doubts_ > most_doubts)) return give_up();
   if (++misses_ > most_bisections || doubts_ > most_doubts) return narrow() ? aim(theta) : give_up();
@@ -260,6 +286,7 @@ OptimizerState KinkSearch::save() const {
        {"value_low", value_low_},
        {"misses", static_cast<double>(misses_)},
        {"doubts", static_cast<double>(doubts_)},
+       {"looks", static_cast<double>(looks_)},
        {"least.norm", least_.norm},
        {"least.radius", least_.radius},
        {"least.gradients", static_cast<double>(least_.gradients)},
@@ -287,6 +314,7 @@ void KinkSearch::load(const OptimizerState& state) {
   value_low_ = state.numbers.at("value_low");
   misses_ = static_cast<long>(state.numbers.at("misses"));
   doubts_ = static_cast<long>(state.numbers.at("doubts"));
+  looks_ = static_cast<long>(state.numbers.at("looks"));
   const auto trusted = [&](const std::string& key) {
     Certificate c;
     c.verdict = Verdict::trusted;
@@ -296,6 +324,7 @@ void KinkSearch::load(const OptimizerState& state) {
   };
   least_ = {state.numbers.at("least.norm"), state.numbers.at("least.radius"),
             static_cast<std::size_t>(state.numbers.at("least.gradients")), trusted("least.")};
+  least_.certificate.reason = reason_of(least_.gradients);
   base_ = state.vectors.at("base");
   hull_ = {state.vectors.at("direction"), state.vectors.at("weights")};
   looked_ = state.vectors.at("looked");

@@ -99,7 +99,8 @@ std::string OuterRun::write(bool durable) {
 void OuterRun::judge(Certificate& certificate, const Eigen::VectorXd& theta, const Eigen::VectorXd& gradient,
                      bool phases_converged) const {
   const double norm = gradient.allFinite() ? options_.box.projected_gradient_norm(theta, gradient) : unknown;
-  certificate.judge(norm, options_.gradient_tolerance, phases_converged);
+  // Around a kink large gradients are added up to a small one: their errors must be small beside that.
+  certificate.judge(kink_.active() && norm == norm ? 0 : norm, options_.gradient_tolerance, phases_converged);
 }
 
 bool OuterRun::tighten(Verdict verdict, bool phases_converged) {
@@ -129,8 +130,8 @@ bool OuterRun::crawls() const {
     before = h.outer_value;
     ++count;
   }
-  return count == window && least > 0.5 * most &&
-         before - now_.accepted->outer_value < KinkSearch::first_gain * least;
+  const double gain = before - now_.accepted->outer_value;
+  return count == window && least > 0.5 * most && gain >= 0 && gain < KinkSearch::first_gain * least;
 }
 
 void OuterRun::begin_kink_search() {
@@ -147,6 +148,11 @@ Move OuterRun::advance(const AcceptedPoint& point, bool finite) {
     if (move != Move::stuck || !now_.accepted) return move;
     begin_kink_search();
     return Move::rejected;
+  }
+  if (point.gradient_norm <= options_.gradient_tolerance && point.certificate.verdict == Verdict::trusted &&
+      value <= now_.accepted->corrected_value + 1e-12 * std::abs(value)) {
+    kink_.end();
+    return Move::accepted;  // no kink at all
   }
   finding_ = kink_.advance({point.theta, point.gradient, point.certificate}, value, now_.theta);
   if (finding_ == KinkSearch::Finding::released) {
@@ -212,10 +218,12 @@ bool OuterRun::end_evaluation(AcceptedPoint point, Status status, const std::str
     summary_.at_kink = true;
     return stop(
         Status::converged,
-        fmt::format("at a kink of the outer loss, after {} iterations: {} gradients within {:.0e} of θ "
-                    "combine to norm {:.3g} (asked for {:.3g}); {} error bound {:.3g}",
-                    now_.iterations, least.gradients, least.radius, least.norm, options_.gradient_tolerance,
-                    name(c.kind), c.bound));
+        fmt::format(
+            "stationary within {:.0e} of θ, where the outer loss has a kink or bends sharply, after {} "
+            "iterations: {} gradients there combine to norm {:.3g} (asked for {:.3g}; that at θ has {:.3g}); "
+            "{} error bound {:.3g}",
+            least.radius, now_.iterations, least.gradients, least.norm, options_.gradient_tolerance, norm,
+            name(c.kind), c.bound));
   }
   if (finding_ == KinkSearch::Finding::nothing) {
     const std::string around = fmt::format(
@@ -235,8 +243,9 @@ bool OuterRun::end_evaluation(AcceptedPoint point, Status status, const std::str
   if (!std::isnan(last_value) &&
       std::abs(last_value - point.outer_value) <= options_.relative_decrease * std::abs(point.outer_value) &&
       options_.relative_decrease > 0)
-    return stop(Status::relative_decrease, fmt::format("the outer loss fell from {:.10g} to {:.10g} only; {}",
-                                                       last_value, point.outer_value, where));
+    return stop(Status::relative_decrease,
+                fmt::format("the outer loss went from {:.10g} to {:.10g}, hardly any change; {}", last_value,
+                            point.outer_value, where));
   if (!go_on) return stop(Status::interrupted, where);
   return true;
 }

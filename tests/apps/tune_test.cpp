@@ -305,6 +305,87 @@ TEST(Tune, PredictRefusesDamagedModelsAndForeignData) {
   EXPECT_NE(r.err.find("foreign.csv"), std::string::npos) << r.err;
 }
 
+TEST(Tune, MissingCellsOfNewRowsGetTheMeansOfTheTrainingRows) {
+  const std::string data = data_file("whole.csv", 60, "number", 5), model = scratch("whole.json");
+  ASSERT_EQ(run("tune " + data + " --test 0 --save " + model).code, 0);
+  const std::string rows = write("holes.csv", "size,weight,colour,noise\n,0.5,red,0\n30,0.5,red,0\n");
+  EXPECT_EQ(run("predict " + model + " " + rows).code, 2) << "refused unless asked for";
+  const std::string out = scratch("holes.out");
+  ASSERT_EQ(run("predict " + model + " " + rows + " --missing mean --output " + out).code, 0);
+  const auto cells = table(out);
+  double mean = 0;
+  const auto all = table(data);
+  for (std::size_t i = 1; i < all.size(); ++i)
+    mean += std::stod(all[i][0]) / static_cast<double>(all.size() - 1);
+  const std::string filled =
+      write("filled.csv", fmt::format("size,weight,colour,noise\n{},0.5,red,0\n", mean));
+  ASSERT_EQ(run("predict " + model + " " + filled + " --output " + out).code, 0);
+  EXPECT_NEAR(std::stod(cells[1][0]), std::stod(table(out)[1][0]), 1e-9);
+}
+
+TEST(Tune, ARunThatReachedItsLimitIsKeptAndGoesOn) {
+  const std::string data = data_file("limit.csv", 80, "number", 6), checkpoint = scratch("limit.ckpt"),
+                    model = scratch("limit.json");
+  const std::string command = "tune " + data + " --checkpoint " + checkpoint;
+  const Result cut = run(command + " --iterations 2 --save " + model);
+  EXPECT_EQ(cut.code, 1);
+  EXPECT_NE(cut.out.find("resume from"), std::string::npos) << cut.out;
+  ASSERT_TRUE(std::filesystem::exists(checkpoint)) << "what is offered is there";
+  EXPECT_NE(run("predict " + model + " " + data).err.find("iteration-limit"), std::string::npos);
+  const Result again = run(command + " --iterations 2");
+  EXPECT_NE(again.err.find("begins anew"), std::string::npos) << again.err;
+  const Result rest = run(command + " --resume");
+  EXPECT_EQ(rest.code, 0) << rest.out << rest.err;
+  EXPECT_NE(rest.err.find("resumed from"), std::string::npos) << rest.err;
+  EXPECT_FALSE(std::filesystem::exists(checkpoint));
+  EXPECT_NE(run(command + " --resume").err.find("does not exist"), std::string::npos);
+}
+
+TEST(Tune, FilesOfAPersonAreNotTakenForCheckpoints) {
+  const std::string notes = write("notes.txt", "my notes\n"), data = data_file("d.csv", 40, "2", 7);
+  const Result r = run("tune " + data + " --checkpoint " + notes);
+  EXPECT_EQ(r.code, 2);
+  EXPECT_NE(r.err.find("left alone"), std::string::npos) << r.err;
+  EXPECT_EQ(slurp(notes), "my notes\n");
+}
+
+TEST(Tune, OptionsThatWouldChangeNothingAreRefused) {
+  const std::string data = data_file("d.csv", 40, "2", 7);
+  for (const char* options : {"--groups nofile", "--group-separator _", "--refit", "--huber-threshold 2",
+                              "--start 50", "--penalty per-group --groups a --group-separator _",
+                              "--split answer --cv 3", "--grid 50000", "--cv 1"}) {
+    const Result r = run("tune " + data + " " + options);
+    EXPECT_EQ(r.code, 2) << options;
+    EXPECT_NE(r.err.find("--"), std::string::npos) << r.err;
+  }
+  EXPECT_NE(run("tune " + data + " --test " + data).err.find("the data itself"), std::string::npos);
+}
+
+TEST(Tune, ResultsGoIntoPipesToo) {
+  const std::string data = data_file("d.csv", 40, "2", 7);
+  const Result r = run("tune " + data + " --json /dev/stdout");
+  EXPECT_NE(r.code, 3) << r.err;
+  EXPECT_NE(r.code, 2) << r.err;
+  EXPECT_NE(r.out.find("\"command\": \"tune\""), std::string::npos) << r.out;
+}
+
+TEST(Tune, NamesThatAreNoUtf8AreRefusedBeforeTheWork) {
+  std::string text = "gr\xf6\xdf,answer\n";
+  for (int i = 0; i < 30; ++i) text += fmt::format("{},{}\n", i % 7, i % 2);
+  const std::string data = write("latin.csv", text);
+  const Result r = run("tune " + data + " --save " + scratch("latin.json"));
+  EXPECT_EQ(r.code, 2) << r.err;
+  EXPECT_NE(r.err.find("iconv"), std::string::npos) << r.err;
+  EXPECT_NE(run("tune " + data + " --json " + scratch("latin.out")).code, 3);
+}
+
+TEST(Tune, WhatCanBeWrittenIsWritten) {
+  const std::string data = data_file("d.csv", 40, "2", 7), model = scratch("saved.json");
+  const Result r = run("tune " + data + " --json /dev/full --save " + model);
+  EXPECT_EQ(r.code, 2);
+  EXPECT_TRUE(std::filesystem::exists(model));
+}
+
 /// Starts the program without waiting for it; what it says goes to scratch("said").
 pid_t start(const std::vector<std::string>& arguments) {
   const std::string said = scratch("said");

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <bilevel/gradient/forwarding.hpp>
 #include <bilevel/outer/solve.hpp>
 
 namespace bilevel {
@@ -175,6 +176,45 @@ TEST(Kink, AGradientThatIsWrongIsNoKink) {
   EXPECT_EQ(s.status, Status::stalled) << s.message;
   EXPECT_FALSE(s.at_kink);
   EXPECT_NE(s.message.find("kink"), std::string::npos) << s.message;
+}
+
+TEST(Kink, ErrorsOfGradientsThatCancelMustBeSmallBesideTheSum) {
+  // Each gradient is right to a tenth of its norm, but along the ridge that is all there is.
+  class Rough final : public Forwarding<Vec> {
+   public:
+    using Forwarding::Forwarding;
+    Estimate<Vec> estimate(const Vec& theta, const Warm<Vec>& warm) override {
+      Estimate<Vec> e = Forwarding::estimate(theta, warm);
+      e.gradient[1] -= 0.09;
+      e.certificate.bound = 0.09;
+      return e;
+    }
+  };
+  Rough rough(std::make_unique<Given>(Vec::Ones(2), [](const Vec& t, Vec& g) {
+    g[0] = t[0] > 0 ? 1 : -1;
+    g[1] = t[1];
+    return std::abs(t[0]) + 0.5 * t[1] * t[1];
+  }));
+  const auto optimizer = make_lbfgs();
+  SolveOptions options;
+  options.max_iterations = 2000;
+  const Summary s = solve<Vec>(rough, *optimizer, rough.initial_theta(), options);
+  EXPECT_NE(s.status, Status::converged) << s.message;
+}
+
+TEST(Kink, SlopesOfVeryDifferentSizesCombineToo) {
+  for (const double steep : {1e3, 1e4})
+    for (const double flat : {1e-5, 1e-4, 1e-3}) {
+      Given given(Vec::Ones(2), [&](const Vec& t, Vec& g) {
+        g[0] = t[0] > 0.2 ? steep : -steep;
+        g[1] = t[1] > 0.9 ? flat : -flat;
+        return steep * std::abs(t[0] - 0.2) + flat * std::abs(t[1] - 0.9);
+      });
+      SolveOptions options;
+      options.max_iterations = 5000;
+      const Summary s = minimise(given, options);
+      EXPECT_EQ(s.status, Status::converged) << steep << ", " << flat << ": " << s.message;
+    }
 }
 
 TEST(Kink, ASmoothMinimumIsNoKink) {

@@ -65,7 +65,7 @@ inline Json tune_result(int features = 22, int classes = 2, int steps = 25) {
                       {"seconds", 0.06}});
   const auto test = [](double loss, double accuracy, double auc) {
     return Json{
-        {"loss", loss}, {"rows", 1000}, {"accuracy", accuracy}, {"auc", auc}, {"standard_error", 0.012}};
+        {"loss", loss}, {"rows", 1000}, {"accuracy", accuracy}, {"auc", auc}, {"standard_error", 0.012}, {"difference_error", 0.004}};
   };
   Json classes_list = Json::array();
   for (int c = 0; c < classes; ++c) classes_list.push_back(fmt::format("class {}", c));

@@ -47,8 +47,8 @@ TEST(TunePage, SaysWhatWasTunedAndHowWell) {
       "1.3 s), 0.371 tuned, which is 5.4 % lower than with the best single λ.\n\n"
       "On 1,000 test rows, which took no part: loss 0.417 with the default λ, 0.401 with the best single "
       "λ, 0.3899 tuned. Accuracy: 0.831 with the default λ, 0.842 with the best single λ, 0.853 tuned. "
-      "The tuned test loss is 2.8 % lower than that of the best single λ, a difference of 0.011 where the "
-      "standard error of the test loss is 0.012.");
+      "The tuned test loss is 2.8 % lower than that of the best single λ, a difference of 0.011 ± 0.004 (its "
+      "standard error, row by row).");
   EXPECT_EQ(page["facts"][0], Json({"Validation loss", "0.371"}));
   EXPECT_TRUE(contains(page["facts"], R"(["Outcome",{"text":"","status":"converged"}])"));
 }

@@ -81,7 +81,7 @@ class KinkSearch {
   Eigen::VectorXd looked_;  ///< the direction of the last look
   /// The trial is base − t·direction, t within (low, high].
   double low_ = 0, high_ = 0, trial_ = 0, value_low_ = 0;
-  long misses_ = 0, doubts_ = 0;
+  long misses_ = 0, doubts_ = 0, looks_ = 0;
   bool moved_ = false;
   Least least_;
 };

@@ -100,8 +100,9 @@ class OuterRun {
              bool phases_converged) const;
   /// Errors of the gradient below this do not matter at present.
   double error_that_matters() const {
-    return now_.accepted ? std::max(0.1 * now_.accepted->gradient_norm, options_.gradient_tolerance)
-                         : options_.gradient_tolerance;
+    return now_.accepted && !kink_.active()
+               ? std::max(0.1 * now_.accepted->gradient_norm, options_.gradient_tolerance)
+               : options_.gradient_tolerance;
   }
   /// Halfway: is the gradient good enough to act on, or shall the phases be repeated more accurately?
   bool tighten(Verdict verdict, bool phases_converged);

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <bilevel/outcome/status.hpp>
+
+#include "terminal.hpp"
+#include "tuning/tune.hpp"
+
+namespace app {
+
+/// What a run is told: where it is kept while it lasts (`given`, or a name made from what it is), whether to
+/// go on, its progress, and Ctrl-C, which is caught from here on. Refuses a place that cannot be written or
+/// is another file of the person's; says where --resume finds nothing, and where an unfinished run begins
+/// anew.
+tuning::TuneControl control_of(std::string_view command, const std::string& given, bool resume,
+                               std::string identity, Progress& progress);
+
+/// Whether a run that ended so can be taken up again.
+bool unfinished(bilevel::Status status);
+
+/// Writes each output that has a path, the others too where one fails, and throws what went wrong last of
+/// all.
+using Output = std::pair<std::string, std::function<std::string()>>;
+void write_outputs(const std::vector<Output>& outputs);
+
+/// A text that JSON can hold: bytes that are no UTF-8 are replaced.
+std::string as_utf8(const std::string& text);
+
+}  // namespace app
