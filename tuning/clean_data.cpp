@@ -53,7 +53,8 @@ struct Classes {
           fmt::format("{}: every row has the same label: there is nothing to tell apart; check "
                       "--target",
                       d.source));
-    if (values.size() > 1000 || 4 * values.size() > static_cast<std::size_t>(d.rows()))
+    const auto rows = static_cast<std::size_t>(d.rows());
+    if (values.size() > 1000 || (values.size() > 10 ? 4 : 2) * values.size() > rows)
       throw InvalidInput(fmt::format(
           "{}: the target '{}' has {} distinct values in {} rows: that is no class label; name the "
           "column of labels by --target",

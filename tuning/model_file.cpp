@@ -133,7 +133,7 @@ SavedModel read_model(const std::string& path) {
     m.imputed = vector(j.at("imputed"));
     if (m.imputed.size() != 0 && m.imputed.size() != m.schema.features)
       throw InvalidInput("its means for missing cells do not fit its features");
-    m.imputes = j.value("missing", m.imputed.size() > 0 ? "mean" : "refuse") == "mean";
+    m.imputes = j.at("missing") == "mean";
     m.status = j.value("status", "");
     m.verdict = j.value("verdict", "");
     for (const Json& p : j.at("penalties")) m.hyperparameters.push_back(p.at("name"));

@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include "terminal.hpp"
+
 namespace app {
 namespace {
 

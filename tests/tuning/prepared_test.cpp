@@ -451,7 +451,7 @@ TEST(Prepared, SaysWhatIsWrongAndWhatToDo) {
       {plain.text(), [](Task& t) { t.groups = "nowhere.txt", t.penalty = Penalty::per_group; }, "nowhere.txt",
        ""},
       {plain.text(), [](Task& t) { t.penalty = Penalty::per_class; }, "per-class", "softmax"},
-      {plain.text(), [](Task& t) { t.folds = 1; }, "cv = 1", "at least 2"},
+      {plain.text(), [](Task& t) { t.folds = 1; }, "--cv 1", "at least 2"},
       {plain.text(), [](Task& t) { t.lower = 3, t.upper = 1; }, "bounds", "LO < HI"},
       {plain.text(),
        [](Task& t) {
