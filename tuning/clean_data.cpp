@@ -22,6 +22,9 @@ using Vec = Eigen::VectorXd;
 
 /// Of a pool of so many rows, how many the text asks for: a count, or a share; nothing where it names a file.
 std::optional<Index> rows_asked(const std::string& text, std::string_view option, Index pool) {
+  if (text.ends_with('%'))
+    if (const auto part = tuning::share(text, option))
+      return static_cast<Index>(std::round(*part * static_cast<double>(pool)));
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return {};
@@ -232,7 +235,7 @@ CleanData prepare_clean(const CleanTask& task) {
       if (drawn[i]) (*numbers)[i] = static_cast<int>(engine() % classes.values.size());
   }
   c.samples.classes = std::move(numbers);
-  c.samples.matrix = gather(files, rows, c.columns, Vec::Zero(scale.size()), scale, c.nonzeros);
+  c.samples.matrix = gather(files, rows, c.columns, Vec::Zero(scale.size()), scale, false, c.nonzeros);
   double squares = 0;
   for (Index i = 0; i < c.training_rows; ++i)
     c.samples.matrix->for_each(i, [&](Index, double x) { squares += x * x; });

@@ -25,7 +25,10 @@ class SmoothFold final : public FoldModel {
                prepared.penalties, intercept),
         inner_name_(model_.forms_hessian() ? "newton" : "trust-region"),
         adjoint_name_(model_.forms_hessian() ? "direct" : "cg-jacobi"),
-        inner_(bilevel::make_inner_solver<Vec>(inner_name_, model_)) {}
+        inner_(model_.forms_hessian() ? std::make_unique<bilevel::Minimiser<Vec>>(
+                                            model_, std::make_unique<bilevel::Newton<Vec>>(
+                                                        bilevel::NewtonOptions{.keep_factor = true}))
+                                      : bilevel::make_inner_solver<Vec>(inner_name_, model_)) {}
 
   Settled settle(const Vec& theta, const Vec* warm, double tolerance) override {
     model_.adopt_units(theta);

@@ -14,8 +14,13 @@ using data::Dataset;
 
 std::optional<double> share(const std::string& text, std::string_view option) {
   double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return {};
+  const char* last = text.data() + text.size();
+  auto [end, error] = std::from_chars(text.data(), last, value);
+  if (error == std::errc() && end + 1 == last && *end == '%') {
+    value /= 100;
+    ++end;
+  }
+  if (error != std::errc() || end != last) return {};
   if (!(value >= 0 && value < 1))
     throw InvalidInput(
         fmt::format("{} {}: a share of the rows must be at least 0 and below 1", option, text));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 
 #include <bilevel/data/moments.hpp>
@@ -52,10 +53,16 @@ Model chosen(const Task& task, const Dataset& d, const Classes& classes, std::ve
   const bool labels = !d.levels.empty() || d.format == data::Format::idx;
   const std::size_t count = classes.values.size();
   const Model model = count == 2 ? Model::logistic : labels ? Model::softmax : Model::ridge;
-  notes.push_back(fmt::format("model {} was chosen because the target {}; --model takes another", name(model),
+  const bool whole = std::all_of(classes.values.begin(), classes.values.end(),
+                                 [](double value) { return value == std::floor(value); });
+  notes.push_back(fmt::format("model {} was chosen because the target {}; --model takes another{}",
+                              name(model),
                               count == 2 ? "has two values"
                               : labels   ? fmt::format("has {} classes", count)
-                                         : std::string("is a number")));
+                                         : std::string("is a number"),
+                              model == Model::ridge && whole && count <= 20
+                                  ? fmt::format(" (softmax, if its {} whole numbers are classes)", count)
+                                  : ""));
   return model;
 }
 
@@ -226,7 +233,10 @@ Prepared prepare(const Task& task) {
     return task.standardize ? pick(m.deviation) : Vec(Vec::Ones(d));
   };
   const Vec pool_shift = shift_of(moments), pool_scale = scale_of(moments);
-  p.stored_shift = first.sparse() ? Vec(Vec::Zero(d)) : pool_shift;
+  const std::optional<Vec> common =
+      task.reading.storage == data::Storage::dense ? std::nullopt : common_values(first, kept, pool_shift);
+  if (common) p.storage = "sparse";
+  p.stored_shift = first.sparse() ? Vec(Vec::Zero(d)) : common ? *common : pool_shift;
   p.stored_scale = first.sparse() ? Vec(Vec::Ones(d)) : pool_scale;
   const auto standardisation = [&](const Vec& shift, const Vec& scale) {
     Standardisation s{(shift - p.stored_shift).cwiseQuotient(p.stored_scale), Vec(d)};
@@ -343,7 +353,8 @@ Prepared prepare(const Task& task) {
     }
   }
   if (p.model == Model::elastic_net) p.hyperparameters.push_back("λ₂ (squares)");
-  p.samples.matrix = gather(files, rows, kept, p.stored_shift, p.stored_scale, p.nonzeros);
+  p.samples.matrix =
+      gather(files, rows, kept, p.stored_shift, p.stored_scale, common.has_value(), p.nonzeros);
   return p;
 }
 

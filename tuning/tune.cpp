@@ -16,6 +16,10 @@ namespace {
 
 using bilevel::Status;
 
+/// Of the fits with one λ, a gradient in units in which curvatures are about one; the best is fitted once
+/// more.
+constexpr double grid_tolerance = 1e-7;
+
 class Run {
  public:
   Run(const Task& task, const Prepared& prepared, const TuneControl& control)
@@ -59,7 +63,13 @@ std::vector<FoldModel::Settled> Run::settle(const Vec& theta, const std::vector<
 Fitted Run::fit(const Vec& theta, const std::vector<Vec>& warm) {
   Fitted fitted;
   fitted.theta = theta;
-  const auto settled = settle(theta, warm, 1e-10);
+  // The model that is kept settles beside the folds.
+  std::vector<FoldModel::Settled> settled(folds_.size() + (final_ ? 1 : 0));
+  bilevel::side_by_side(settled.size(), [&](std::size_t k) {
+    FoldModel& model = k < folds_.size() ? *folds_[k] : *final_;
+    const std::size_t from = k < folds_.size() ? k : 0;
+    settled[k] = model.settle(theta, from < warm.size() ? &warm[from] : nullptr, 1e-10);
+  });
   for (const auto& each : settled) {
     if (!each.warning.empty() && fitted.warning.empty()) fitted.warning = each.warning;
     if (each.status != Status::converged && fitted.warning.empty())
@@ -80,7 +90,7 @@ Fitted Run::fit(const Vec& theta, const std::vector<Vec>& warm) {
   fitted.validation = validation.quality();
 
   FoldModel& kept = final_ ? *final_ : *folds_[0];
-  const Vec phi = final_ ? final_->settle(theta, &settled[0].phi, 1e-10).phi : settled[0].phi;
+  const Vec& phi = final_ ? settled.back().phi : settled[0].phi;
   const Vec stored = kept.stored_coefficients(phi);
   if (prepared_.has_test) {
     const auto loss = make_loss(prepared_, prepared_.final.validation);
@@ -146,7 +156,6 @@ std::optional<double> Run::best_inside(const std::vector<GridPoint>& points) con
 }
 
 TuneResult Run::run() {
-  watch_ = {};
   TuneResult result;
   result.loss_scale = scale2_;
   result.solvers = folds_[0]->solvers();
@@ -160,7 +169,7 @@ TuneResult Run::run() {
     if (task_.seconds > 0 && k > 0 && watch_.seconds() > task_.seconds) break;
     control_.progress(fmt::format("one λ for all: {} of {}", k + 1, task_.grid));
     bilevel::Stopwatch own;
-    const auto settled = settle(constant(log_lambda), grid.phi(), 1e-7);
+    const auto settled = settle(constant(log_lambda), grid.phi(), grid_tolerance);
     double value = 0;
     std::vector<Vec> phi;
     for (const auto& each : settled) {
@@ -199,7 +208,6 @@ TuneResult Run::run() {
       if (const auto inside = best_inside(result.points)) starts.push_back(*inside);
   }
   control_.progress("fitting the final models");
-  result.grid = fit(constant(best->log_lambda), {});
   std::vector<Vec> warm;
   Index place = 0;
   for (const auto& fold : folds_) {
@@ -208,6 +216,7 @@ TuneResult Run::run() {
     place += fold->parameters();
   }
   result.tuned = fit(result.summary.theta, warm);
+  result.grid = fit(constant(best->log_lambda), warm);
   if (result.tuned.validation_loss > result.grid.validation_loss) {
     result.warnings.push_back("tuning found nothing better than the best single λ, which is kept");
     result.tuned = result.grid;
@@ -216,7 +225,7 @@ TuneResult Run::run() {
       prepared_.held_out
           ? prepared_.training_rows
           : prepared_.training_rows - prepared_.training_rows / static_cast<Index>(folds_.size())));
-  result.standard = fit(constant(standard), {});
+  result.standard = fit(constant(standard), warm);
   if (!result.tuned.warning.empty()) result.warnings.push_back(result.tuned.warning);
   warn(result);
   result.seconds = watch_.seconds();

@@ -28,7 +28,9 @@ void DataArguments::add_to(CLI::App& command, Purpose purpose) {
   one_of("--format", format, "What the file is", {"auto", "csv", "libsvm", "idx", "npy"});
   one_of("--header", header, "Does the first line hold names?", {"auto", "yes", "no"});
   text("--delimiter", delimiter, "What separates cells: a character, tab or blank (default: found out)", "C");
-  group(command.add_option("--skip", options.skip, "Lines at the top to skip")->type_name("N"));
+  group(command.add_option("--skip", options.skip, "Lines at the top to skip")
+            ->type_name("N")
+            ->check(CLI::NonNegativeNumber));
   if (purpose != Purpose::predicting) {
     group(command.add_option("--ignore", options.ignore, "Columns to leave out")
               ->type_name("COLUMN")
@@ -45,11 +47,14 @@ void DataArguments::add_to(CLI::App& command, Purpose purpose) {
   if (purpose == Purpose::predicting) return;
   group(command.add_flag("--zero-based", options.zero_based, "LIBSVM: indices start at 0"));
   group(command.add_option("--features", options.features, "LIBSVM: at least this many columns")
-            ->type_name("N"));
+            ->type_name("N")
+            ->check(CLI::NonNegativeNumber));
   one_of("--storage", storage, "How to keep the matrix", {"auto", "dense", "sparse"});
 }
 
 data::ReadOptions DataArguments::read_options() const {
+  if (!options.target.empty() && !options.labels.empty())
+    throw bilevel::InvalidInput("--target and --labels both say what to predict: give one of the two");
   data::ReadOptions read = options;
   const std::map<std::string, data::Format> formats{{"auto", data::Format::automatic},
                                                     {"csv", data::Format::csv},

@@ -1,5 +1,8 @@
 #include "kept_run.hpp"
 
+#include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +16,27 @@ using bilevel::InvalidInput;
 
 namespace {
 
+/// What runs that were killed while they wrote have left beside it: PATH.PID.tmp of processes that are gone.
+void remove_leftovers(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::path own(path), folder = own.has_parent_path() ? own.parent_path() : ".";
+  const std::string stem = own.filename().string() + ".", ending = ".tmp";
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(stem) || !name.ends_with(ending) || name.size() <= stem.size() + ending.size())
+      continue;
+    // PATH.grid.PID.tmp too.
+    std::string_view middle =
+        std::string_view(name).substr(stem.size(), name.size() - stem.size() - ending.size());
+    if (middle.starts_with("grid.")) middle.remove_prefix(5);
+    long process = 0;
+    const auto [end, error] = std::from_chars(middle.data(), middle.data() + middle.size(), process);
+    if (error != std::errc() || end != middle.data() + middle.size() || process <= 0) continue;
+    if (::kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH)
+      std::filesystem::remove(entry.path(), ignored);
+  }
+}
+
 std::string kept_in(std::string_view command, const std::string& given, const std::string& identity,
                     bool resume) {
   const std::string path =
@@ -24,6 +48,7 @@ std::string kept_in(std::string_view command, const std::string& given, const st
     throw InvalidInput(fmt::format(
         "{}; a run is kept there while it lasts: name another place by --checkpoint FILE", error.what()));
   }
+  remove_leftovers(path);
   std::error_code ignored;
   const bool there = std::filesystem::is_regular_file(path, ignored),
              begun = there || std::filesystem::is_regular_file(path + ".grid", ignored);

@@ -36,6 +36,10 @@ class CsvReader {
         complain(task_.file(), "ends before line {}, which --skip {} leaves out", k + 1, task_.options.skip);
     }
     if (!next_record()) complain(task_.file(), "has no line with data in it");
+    if (const std::size_t bare = lines_.text().find('\r');
+        bare != std::string_view::npos && bare + 1 < lines_.text().size() && lines_.text()[bare + 1] != '\n')
+      complain(task_.file(),
+               "ends its lines with carriage returns alone; convert it first (tr '\\r' '\\n' < FILE)");
     Cells cells(task_.file(), delimiter_);
     if (!begin_columns(cells)) {
       add_row(cells);

@@ -38,13 +38,18 @@ std::vector<std::string> read_names(const std::string& path, const Limits& limit
 
 /// Options that name columns mean nothing where there are none.
 void check_options_fit(const ReadOptions& options, Format format, const std::string& file) {
+  if (format != Format::libsvm) {
+    if (options.zero_based) complain(file, "--zero-based is for LIBSVM files, and this is {}", name(format));
+    if (options.features > 0) complain(file, "--features is for LIBSVM files, and this is {}", name(format));
+  }
   if (format == Format::csv || format == Format::npy) return;
   const auto refuse = [&](std::string_view option, bool given) {
     if (given) {
-      complain(file, "{} has no meaning for {}, whose columns are all features; use a CSV file for it",
-               option, name(format));
+      complain(file, "{} names a column, and those of {} are all features; use a CSV file for it", option,
+               name(format));
     }
   };
+  refuse("--target", !options.target.empty());
   refuse("--weights", !options.weights.empty());
   refuse("--offset", !options.offset.empty());
   refuse("--split", !options.split.empty());

@@ -1,6 +1,7 @@
 #include "data/table.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -11,6 +12,18 @@
 
 namespace bilevel::data {
 namespace {
+
+/// Digits, a comma, digits, perhaps with a sign.
+bool is_decimal_comma(std::string_view text) {
+  const std::size_t comma = text.find(',');
+  if (comma == std::string_view::npos || comma == 0 || comma + 1 == text.size()) return false;
+  const auto digits = [](std::string_view part) {
+    return std::all_of(part.begin(), part.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  };
+  std::string_view whole = text.substr(0, comma);
+  if (whole[0] == '-' || whole[0] == '+') whole.remove_prefix(1);
+  return digits(whole) && digits(text.substr(comma + 1));
+}
 
 using Content = TableColumn::Content;
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
@@ -247,6 +260,13 @@ double Table::cell(TableColumn& column, std::string_view text, Index where) {
   const CellKind kind = classify(text, value);
   if (kind == CellKind::missing) return missing_cell(column, where);
   if (column.content == Content::undecided) {
+    // Taken as a category each number would become a feature of its own.
+    if (kind == CellKind::text && is_decimal_comma(text)) {
+      refuse(column, where,
+             fmt::format("{} looks like a number with a decimal comma; write decimal points, or take the "
+                         "column as categories with --categorical {}",
+                         shown(text), column.name));
+    }
     column.content = kind == CellKind::text ? Content::texts : Content::numbers;
     column.plain = column.content == Content::numbers;
     column.decided_at = where;

@@ -102,7 +102,7 @@ double largest_relative(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b, doub
 }
 
 Spectrum lanczos_spectrum(Index size, const std::function<void(const double*, double*)>& apply,
-                          std::uint64_t seed) {
+                          std::uint64_t seed, int restarts) {
   if (size < 4) return {};
   HostOperator op{size, apply};
   Spectra::SymEigsSolver<HostOperator> solver(op, 2, std::min<Index>(size, 40));
@@ -111,7 +111,7 @@ Spectrum lanczos_spectrum(Index size, const std::function<void(const double*, do
   const Eigen::VectorXd start = Eigen::VectorXd::NullaryExpr(size, [&] { return normal(engine); });
   try {
     solver.init(start.data());
-    solver.compute(Spectra::SortRule::BothEnds, 30, 1e-4);
+    solver.compute(Spectra::SortRule::BothEnds, restarts, 1e-4);
   } catch (const std::exception&) {
     return {};  // Spectra throws where a start lies in an invariant subspace or a product was not finite
   }

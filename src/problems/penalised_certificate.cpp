@@ -42,6 +42,10 @@ PenalisedModel::Sizes PenalisedModel::sizes(DataLoss& loss, const Extent& extent
   const Vec scaled = squares.head(features_).cwiseProduct(inverse.cwiseAbs2());
   const double zeros = scaled.dot(shift.cwiseAbs2());
   s.shift_norm = std::sqrt(zeros) * up;
+  if (loss.samples().offsets)
+    for (const auto& [first, last] : loss.ranges())
+      s.offset =
+          std::max(s.offset, loss.samples().offsets->segment(first, last - first).cwiseAbs().maxCoeff());
   // ‖XᵀX‖ = ‖XXᵀ‖ is at most the largest row sum of |X||X|ᵀ, which takes the column sums and one look at each
   // row.
   const Vec column = unit.cwiseProduct(extent.plain_mean);
@@ -102,7 +106,7 @@ Constants PenalisedModel::constants(const Vec& theta, const Vec& center, double 
     const auto largest_exponential = [&](DataLoss& loss, const Sizes& s) {
       Bend at;
       loss.bend_at(u_, at);
-      const double rounding = std::exp(margin_rounding(loss, s.stored_largest, s) * center.norm());
+      const double rounding = std::exp(margin_error(loss, s.stored_largest, s, center.norm()));
       return loss.largest_bend(at) * std::exp(radius * s.largest) * rounding * (1 + 1e-12);
     };
     bend = third = largest_exponential(*training_, t);
@@ -121,10 +125,10 @@ Constants PenalisedModel::constants(const Vec& theta, const Vec& center, double 
     // Between kinks the Hessian is constant: no sample may cross one within the ball.
     to_stored(center, u_);
     const double reach =
-        (radius * t.largest + margin_rounding(*training_, t.stored_largest, t) * center.norm()) * up;
+        (radius * t.largest + margin_error(*training_, t.stored_largest, t, center.norm())) * up;
     if (training_->distance_to_kink(u_) > reach) c.hessian_lipschitz = c.curvature_decay = 0;
     const double outer_reach =
-        (radius * v.largest + margin_rounding(*validation_, v.stored_largest, v) * center.norm()) * up;
+        (radius * v.largest + margin_error(*validation_, v.stored_largest, v, center.norm())) * up;
     if (validation_->distance_to_kink(u_) > outer_reach) c.outer_decay = 0;
   }
   c.cross_lipschitz = largest;
@@ -154,6 +158,11 @@ double PenalisedModel::margin_rounding(const DataLoss& loss, double row, const S
          gamma(static_cast<double>(features_ + outputs_) + 8) * s.shift_norm;
 }
 
+/// With the rounding of the sum with the offset.
+double PenalisedModel::margin_error(const DataLoss& loss, double row, const Sizes& s, double norm_psi) const {
+  return margin_rounding(loss, row, s) * norm_psi + gamma(1) * s.offset;
+}
+
 double PenalisedModel::residual_rounding(DataLoss& loss, const Sizes& s, double slope, double bend,
                                          double norm_psi) const {
   const double stored = std::sqrt(s.stored_square) + s.shift_norm;
@@ -161,7 +170,7 @@ double PenalisedModel::residual_rounding(DataLoss& loss, const Sizes& s, double 
   // Errors e_i of the slopes reach the gradient as ‖mean e_i z_i‖ ≤ √(‖mean z zᵀ‖·mean e²); the sum itself
   // errs by γ of the mean of |slope_i||x_ij| and of |slope_i||shift_j|.
   return gamma(loss.depths().sum + 24) * slope * stored +
-         bend * std::sqrt(s.second_moment) * margin_rounding(loss, std::sqrt(s.stored_square), s) * norm_psi +
+         bend * std::sqrt(s.second_moment) * margin_error(loss, std::sqrt(s.stored_square), s, norm_psi) +
          1e-307 * stored;
 }
 
@@ -199,8 +208,8 @@ Rounding PenalisedModel::rounding(const Vec& psi, const Vec& theta, const Vec& p
 
   // loss″ itself is off because the margins are: by sup loss‴ times their error, and by at most `decayed` of
   // itself. (At kinks it jumps; constants() keeps away from them.)
-  const double margin_error = margin_rounding(*training_, t.stored_largest, t) * norm_psi;
-  const double bend_error = third * margin_error * t.second_moment;
+  const double margin_off = margin_error(*training_, t.stored_largest, t, norm_psi);
+  const double bend_error = third * margin_off * t.second_moment;
   double product = bend_error * norm_pi;
   if (training_->keeps_moments()) {
     product += gamma(depths.dense + static_cast<double>(size_) + 32) * stored * stored * norm_pi;
@@ -213,11 +222,10 @@ Rounding PenalisedModel::rounding(const Vec& psi, const Vec& theta, const Vec& p
     training_->times(at, g_, h_);
     const double energy = std::sqrt(bend * std::abs(g_.dot(h_))) * (1 + 1e-6) +
                           bend * gamma(depths.sum + depths.margin + 32) * stored * stored * norm_pi;
-    product =
-        std::min(product, std::expm1(shape.decay * margin_error) * energy * std::sqrt(t.second_moment)) +
-        gamma(depths.sum + 32) * energy * stored +
-        bend * std::sqrt(t.second_moment) * margin_rounding(*training_, std::sqrt(t.stored_square), t) *
-            norm_pi;
+    product = std::min(product, std::expm1(shape.decay * margin_off) * energy * std::sqrt(t.second_moment)) +
+              gamma(depths.sum + 32) * energy * stored +
+              bend * std::sqrt(t.second_moment) * margin_rounding(*training_, std::sqrt(t.stored_square), t) *
+                  norm_pi;
   }
   r.adjoint = 1.001 * (residual_rounding(*validation_, v, outer_slope, outer_bend, norm_psi) + product +
                        penalty_term(pi, static_cast<double>(size_) + 8));

@@ -36,7 +36,14 @@ void PenalisedCurvature::cross_apply(const Vec& u, Vec& out) {
 bool PenalisedCurvature::form() {
   if (formed) return true;
   PenalisedModel& m = model;
-  if (!m.forms_hessian() || !m.training_->dense(bend, stored)) return false;
+  if (!m.forms_hessian()) return false;
+  if (m.gram_at_.size() == at.size() && m.gram_at_ == at) {
+    stored = m.gram_;
+  } else {
+    if (!m.training_->dense(bend, stored)) return false;
+    m.gram_at_ = at;
+    m.gram_ = stored;
+  }
   if (beta != 0) {
     if (!m.validation_->dense(validation_bend, other)) return false;
     stored += beta * other;

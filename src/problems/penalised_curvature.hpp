@@ -22,6 +22,7 @@ struct PenalisedCurvature final : Curvature<Eigen::VectorXd> {
   PenalisedModel& model;
   Bend bend, validation_bend;
   Vec lambda, cross;
+  Vec at;  ///< the point, in stored coordinates
   double beta = 0;
   Mat matrix, stored, other;
   bool formed = false;

@@ -93,17 +93,19 @@ PenalisedModel::PenalisedModel(std::unique_ptr<DataLoss> training, std::unique_p
 PenalisedModel::~PenalisedModel() = default;
 
 void PenalisedModel::adopt_units(const Vec& theta) {
-  // 1/√(Hessian's diagonal), with a loss″ of typical size: it need not be exact, only of the right order.
+  // 1/√(Hessian's diagonal), with a loss″ of typical size: it need not be exact, only of the right order. A
+  // power of two, so that changing units changes no digit of a state.
+  const auto rounded = [](double unit) { return std::exp2(std::round(std::log2(unit))); };
   const double typical = training_->shape().typical_curvature;
   units_.resize(size_);
   stored_scale_.resize(coefficients_);
   for (Index k = 0; k < coefficients_; ++k) {
     const Index j = k / outputs_;
     const double lambda = std::exp(theta[penalties_.of[static_cast<std::size_t>(k)]]);
-    units_[k] = 1 / std::sqrt(lambda + typical * training_extent_.mean_square[j]);
+    units_[k] = rounded(1 / std::sqrt(lambda + typical * training_extent_.mean_square[j]));
     stored_scale_[k] = units_[k] * standardisation_.inverse_scale[j];
   }
-  units_.tail(intercepts_).setConstant(1 / std::sqrt(typical));
+  units_.tail(intercepts_).setConstant(rounded(1 / std::sqrt(typical)));
   measured_ = false;
 }
 
@@ -147,10 +149,25 @@ void PenalisedModel::congruent(Mat& stored, Mat& out) const {
   for (Index j = 0; j < size_; ++j) pull_back(stored.col(j).data(), out.col(j).data());
 }
 
+double PenalisedModel::training_value(bool with_gradient) {
+  if (!with_gradient) return training_->value(u_, nullptr);
+  for (const Seen* seen : {&seen_, &seen_at_zero_})
+    if (seen->u.size() == u_.size() && seen->u == u_) {
+      g_ = seen->gradient;
+      return seen->value;
+    }
+  const double value = training_->value(u_, &g_);
+  Seen& seen = u_.isZero(0) ? seen_at_zero_ : seen_;
+  seen.u = u_;
+  seen.gradient = g_;
+  seen.value = value;
+  return value;
+}
+
 double PenalisedModel::inner(const Vec& psi, const Vec& theta, Wanted<Vec> wanted) {
   set_penalties(theta);
   to_stored(psi, u_);
-  double value = training_->value(u_, wanted.phi ? &g_ : nullptr);
+  double value = training_value(wanted.phi != nullptr);
   double penalty = 0;
   for (Index k = 0; k < coefficients_; ++k) penalty += lambda_[k] * psi[k] * psi[k];
   value += 0.5 * penalty;
@@ -184,6 +201,7 @@ void PenalisedModel::linearise(const Vec& psi, const Vec& theta, double beta,
   c.beta = beta;
   c.formed = false;
   to_stored(psi, u_);
+  c.at = u_;
   training_->bend_at(u_, c.bend);
   if (beta != 0) validation_->bend_at(u_, c.validation_bend);
 }

@@ -141,9 +141,9 @@ Rounding SampleWeights::rounding(const Vec& phi, const Vec& theta, const Vec& pi
   const double product =
       bend_error * norm_pi + bend * std::sqrt(t.second_moment) * size * (margin + sum) * norm_pi;
   r.adjoint = 1.001 * (gradient_rounding(trusted_, norm_phi) + product + gamma(16) * lambda_ * norm_pi);
-  const double depth =
-      t.dense ? std::max(t.workspace->sum_depth(), kernels::Chunking(t.rows, t.dense->stride).gram_depth())
-              : t.workspace->sum_depth();
+  const double depth = t.dense ? std::max(t.workspace->sum_depth(),
+                                          kernels::Chunking(t.rows, t.dense->stride).gram_depth() + classes)
+                               : t.workspace->sum_depth();
   r.curvature = 1.001 * (bend * gamma(depth + 40) * t.mean_square + bend_error + gamma(8) * lambda_);
 
   // Σ over the rows of (σ′_i/n · error of (p_i − e_y)·(x_iπ))², each ≤ ‖x_i‖‖π‖ times what p and the dot err

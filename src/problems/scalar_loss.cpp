@@ -128,12 +128,11 @@ class ScalarLoss : public DataLoss {
     const double mean = sum * inverse_weight_;
     // Squared loss and squared hinge are ½·slope² where they are not flat, Huber's slope is bounded, and
     // Poisson's is measured by its worst: (exp(m) − y)² ≤ max|exp(m) − y|·…, from the curvature.
-    slope_size_ =
-        loss_ == Loss::logistic ? 1
-        : loss_ == Loss::huber  ? threshold_
-        : loss_ == Loss::poisson
-            ? (bend ? std::abs(bend_.maxCoeff()) + samples_.labels->lpNorm<Eigen::Infinity>() : infinite)
-            : std::sqrt(2 * std::max(0.0, mean));
+    slope_size_ = loss_ == Loss::logistic ? 1
+                  : loss_ == Loss::huber  ? threshold_
+                  : loss_ == Loss::poisson
+                      ? (bend ? largest_of(bend_) + samples_.labels->lpNorm<Eigen::Infinity>() : infinite)
+                      : std::sqrt(2 * std::max(0.0, mean));
     return mean;
   }
 
@@ -230,15 +229,7 @@ class ScalarLoss : public DataLoss {
 
   double slope_size() const override { return slope_size_; }
   double largest_bend(const Bend& bend) const override {
-    if (bend.weights.size() == 0) return 1;
-    if (!samples_.weights) return bend.weights.maxCoeff();
-    double largest = 0;
-    Index place = 0;
-    for (const auto& [first, last] : ranges_)
-      for (Index i = first; i < last; ++i, ++place)
-        if ((*samples_.weights)[i] > 0)
-          largest = std::max(largest, bend.weights[place] / (*samples_.weights)[i]);
-    return largest;
+    return bend.weights.size() == 0 ? 1 : largest_of(bend.weights);
   }
   void least_bends(const Bend& bend, Vec& mean_of_rows) override {
     mean_of_rows.resize(size_);
@@ -285,6 +276,16 @@ class ScalarLoss : public DataLoss {
   }
   const double* weights_at(const Bend& bend, Index place) const {
     return bend.weights.size() == 0 ? nullptr : bend.weights.data() + place;
+  }
+  /// The largest of w_i·loss″_i without its weight.
+  double largest_of(const Vec& weighted) const {
+    if (!samples_.weights) return weighted.maxCoeff();
+    double largest = 0;
+    Index place = 0;
+    for (const auto& [first, last] : ranges_)
+      for (Index i = first; i < last; ++i, ++place)
+        if ((*samples_.weights)[i] > 0) largest = std::max(largest, weighted[place] / (*samples_.weights)[i]);
+    return largest;
   }
   double single(double m, double y) const {
     switch (loss_) {

@@ -192,8 +192,8 @@ class SoftmaxLoss final : public DataLoss {
       most = {std::max(most.margin, s.workspace->margin_depth()),
               std::max(most.sum, s.workspace->sum_depth()), std::max(most.dense, dense)};
     }
-    const double extra = static_cast<double>(segments_.size() + 8);
-    return {most.margin + 1, most.sum + extra, most.dense + extra};
+    const auto extra = static_cast<double>(segments_.size() + 8), classes = static_cast<double>(classes_);
+    return {most.margin + 1, most.sum + extra, most.dense + classes + extra};
   }
 
   void rows(const Vec& u, Vec* losses, Vec& margins) override {

@@ -25,6 +25,11 @@ TEST(Malformed, Csv) {
   // A header with a number in it, or a line of something else that happens to have as many cells.
   expect_complaint("id,2019,y\n1,2,3\n4,5,6\n", {}, "line 1", "'id' is text", "--header yes", "--skip");
   EXPECT_EQ(complaint("q,2,3\n4,5,6\nr,5,6\n"), "");
+  expect_complaint("a;y\n1,5;2\n", {}, "line 2", "'a'", "decimal comma", "--categorical a");
+  expect_complaint("a,y\n\"-1,5\",2\n", {}, "line 2", "decimal comma");
+  EXPECT_EQ(complaint("a;y\nx,5;2\n1,;3\n"), "");
+  expect_complaint("a,y\r1,2\r3,4\r", {}, "carriage returns alone");
+  EXPECT_EQ(complaint("a,y\r\n1,2\r\n3,4\r\n"), "");
   expect_complaint("", {}, "is empty");
   expect_complaint("\n \n\n", {}, "no line with data");
   expect_complaint("y\n1\n", {}, "no column left for a feature");
@@ -42,6 +47,15 @@ TEST(Malformed, CsvOptions) {
   options.weights = "b";
   expect_complaint("a,b,y\n1,-2,3\n", options, "line 2", "'b'", "weights are 0 or more");
   expect_complaint("a,b,y\n1,x,3\n", options, "line 2", "'b'", "not a number");
+  options = {};
+  options.zero_based = true;
+  expect_complaint("a,b,y\n1,2,3\n", options, "--zero-based is for LIBSVM");
+  options = {};
+  options.features = 3;
+  expect_complaint("a,b,y\n1,2,3\n", options, "--features is for LIBSVM");
+  options = {};
+  options.target = "a";
+  expect_complaint("1 1:2\n", options, "--target names a column");
   options = {};
   options.skip = 5;
   expect_complaint("a,b,y\n1,2,3\n", options, "--skip 5");
@@ -86,7 +100,7 @@ TEST(Malformed, Libsvm) {
   options.format = Format::libsvm;
   expect_complaint("1\n2\n", options, "no feature");
   options.weights = "w";
-  expect_complaint("1 1:1\n", options, "--weights has no meaning for libsvm");
+  expect_complaint("1 1:1\n", options, "--weights names a column, and those of libsvm");
 }
 
 TEST(Malformed, Idx) {

@@ -150,6 +150,75 @@ TEST(PenalisedModel, DerivativesInUnitsOfAnyTheta) {
   }
 }
 
+TEST(PenalisedModel, WhatItRemembersChangesNoDigit) {
+  for (std::uint64_t seed = 1; seed <= 24; ++seed) {
+    const Family family = families[seed % 6];
+    Settings s{.family = family,
+               .map = seed % 4 == 3 ? Map::global : Map::per_feature,
+               .sparse = seed / 6 % 2 == 1,
+               .weights = seed / 2 % 2 == 1,
+               .offsets = family != Family::softmax && seed / 3 % 2 == 1,
+               .features = 5,
+               .seed = seed};
+    SCOPED_TRACE(s.text());
+    Data data(s);
+    const auto model = data.model();
+    const Index n = model->initial_phi().size();
+    std::vector<Vec> states{Vec::Zero(n), gaussian(n, data.engine, 0.4), gaussian(n, data.engine, 0.4)};
+    std::unique_ptr<Curvature<Vec>> kept;
+    std::mt19937_64 draw(seed);
+    for (int step = 0; step < 40; ++step) {
+      const Vec theta = Vec::Constant(data.map.count, static_cast<double>(draw() % 5) - 3);
+      const Vec& phi = states[draw() % states.size()];
+      const auto fresh = data.model();
+      model->adopt_units(theta);
+      fresh->adopt_units(theta);
+      const Vec psi = phi.cwiseQuotient(model->units());
+      EXPECT_EQ(Vec(psi.cwiseProduct(model->units())), phi) << "units are powers of two";
+      Vec a(n), b(n);
+      const double beta = draw() % 4 == 0 ? 0.5 : 0;
+      switch (draw() % 3) {
+        case 0:
+          EXPECT_EQ(model->inner(psi, theta, {.phi = &a}), fresh->inner(psi, theta, {.phi = &b}));
+          EXPECT_EQ(a, b);
+          break;
+        case 1:
+          EXPECT_EQ(model->outer(psi, theta, {.phi = &a}), fresh->outer(psi, theta, {.phi = &b}));
+          EXPECT_EQ(a, b);
+          break;
+        default: {
+          std::unique_ptr<Curvature<Vec>> other;
+          model->linearise(psi, theta, beta, kept);
+          fresh->linearise(psi, theta, beta, other);
+          Eigen::MatrixXd h, expected;
+          ASSERT_EQ(kept->dense(h), other->dense(expected));
+          EXPECT_EQ(h, expected);
+        }
+      }
+    }
+  }
+}
+
+TEST(PenalisedModel, AFactorServesSeveralSteps) {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    Data data(
+        {.family = Family::logistic, .map = Map::per_feature, .rows = 200, .features = 40, .seed = seed});
+    SCOPED_TRACE(seed);
+    const auto model = data.model();
+    const Vec theta = Vec::Constant(data.map.count, -4.0) + gaussian(data.map.count, data.engine);
+    model->adopt_units(theta);
+    Minimiser<Vec> solver(*model, std::make_unique<Newton<Vec>>(NewtonOptions{.keep_factor = true}));
+    solver.set_tolerance(1e-12);
+    const Solution<Vec> s = solver.solve(theta, 0, model->initial_phi());
+    EXPECT_EQ(s.status, Status::converged) << s.message;
+    EXPECT_LT(s.cost.factorizations, s.iterations);
+    const Reference reference(data);
+    const LongVec phi = reference.settle(theta);
+    EXPECT_LE(apart(whole(*model, Vec(s.phi.cwiseProduct(model->units()))).cast<double>(), phi),
+              1e-9 * static_cast<double>(phi.norm()));
+  }
+}
+
 TEST(PenalisedModel, RefusesWhatDoesNotFit) {
   const auto message_of = [](const std::function<void()>& work) -> std::string {
     try {

@@ -344,6 +344,41 @@ TEST(Prepared, ConstantColumnsAreNamedAndSilentOnesKept) {
   EXPECT_EQ(plain.folds[0].standardisation.inverse_scale, Vec(Vec::Ones(3)));
 }
 
+TEST(Prepared, WhereMostCellsOfAColumnAgreeOnlyTheOthersAreStored) {
+  // Twenty columns of two values, one in fifteen of them the rarer, and one of numbers.
+  std::mt19937_64 engine(3);
+  std::normal_distribution<double> normal;
+  const Index rows = 300, flags = 20;
+  std::string text;
+  for (Index j = 0; j < flags; ++j) text += fmt::format("f{},", j);
+  text += "x,target\n";
+  Eigen::MatrixXd cells(rows, flags + 1);
+  for (Index i = 0; i < rows; ++i) {
+    for (Index j = 0; j < flags; ++j) text += fmt::format("{},", cells(i, j) = engine() % 15 ? -0.25 : 3.5);
+    text += fmt::format("{},{}\n", cells(i, flags) = 5 + normal(engine), i % 2);
+  }
+  Task task = task_of(folder().write("flags.csv", text));
+  for (const bool standardize : {true, false}) {
+    task.standardize = standardize;
+    task.reading.storage = Storage::automatic;
+    const Prepared p = prepare(task);
+    EXPECT_TRUE(p.samples.matrix->sparse());
+    EXPECT_EQ(p.storage, "sparse");
+    EXPECT_LT(p.nonzeros, rows * (flags + 1) * 15 / 100);
+    for (Index i = 0; i < rows; ++i)
+      EXPECT_LE((raw(p, i) - cells.row(p.source_rows[static_cast<std::size_t>(i)] - 1).transpose()).norm(),
+                1e-14);
+    if (standardize)
+      for (const Part& part : p.folds) expect_standardised(p, part);
+    task.reading.storage = Storage::dense;
+    EXPECT_FALSE(prepare(task).samples.matrix->sparse());
+  }
+  // Too many cells are left: dense.
+  task.reading.storage = Storage::automatic;
+  task.data = folder().write("plain.csv", Table{}.text());
+  EXPECT_FALSE(prepare(task).samples.matrix->sparse());
+}
+
 TEST(Prepared, MissingCellsGetTheMeanOfTheTrainingRows) {
   std::string text = "part,a,b,target\n";
   const char* cells[] = {"1", "", "3", "100", "5", "200"};
@@ -416,6 +451,12 @@ TEST(Prepared, GroupsFromAFileASeparatorOrOneHotColumns) {
 }
 
 TEST(Prepared, TheModelFollowsFromTheTarget) {
+  std::string whole = "a,b,target\n";
+  for (int i = 0; i < 40; ++i) whole += fmt::format("{},{},{}\n", i * i % 17, i % 5, i % 4);
+  const Prepared numbers = prepare(task_of(folder().write("whole.csv", whole)));
+  EXPECT_EQ(numbers.model, Model::ridge);
+  ASSERT_FALSE(numbers.notes.empty());
+  EXPECT_NE(numbers.notes.back().find("softmax, if its 4 whole numbers are classes"), std::string::npos);
   const auto model = [](int classes) {
     return prepare(task_of(folder().write("model.csv", Table{.classes = classes}.text()))).model;
   };

@@ -255,7 +255,8 @@ Spectrum Certifier<V>::spectrum_here() {
       return {least, unknown};
     }
   }
-  Spectrum spectrum = lanczos_spectrum(*curvature_, phases_.phi, options_.seed);
+  // As a second opinion it must not cost many times what the gradient did.
+  Spectrum spectrum = lanczos_spectrum(*curvature_, phases_.phi, options_.seed, trust_problem_ ? 30 : 3);
   result_.mu_source = result_.smoothness_source = "Lanczos";
   // Lanczos that did not converge has not seen the small end, and neither has phase 2: nothing can be said.
   if (std::isnan(spectrum.smallest)) return spectrum;

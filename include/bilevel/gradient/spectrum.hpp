@@ -27,13 +27,14 @@ Spectrum factored_spectrum(const Eigen::MatrixXd& matrix, double error);
 /// in the 2-norm; NaN where A is not positive definite beyond that.
 double largest_relative(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b, double error);
 
-/// By Lanczos from a random start: estimates from inside the spectrum. Unknown where it did not converge.
+/// By Lanczos from a random start: estimates from inside the spectrum. Unknown where it did not converge
+/// within so many restarts, of 20 to 40 products each.
 Spectrum lanczos_spectrum(Index size, const std::function<void(const double*, double*)>& apply,
-                          std::uint64_t seed);
+                          std::uint64_t seed, int restarts = 30);
 
 /// The same of a symmetric curvature on any vector type.
 template <Vector V>
-Spectrum lanczos_spectrum(Curvature<V>& curvature, const V& like, std::uint64_t seed) {
+Spectrum lanczos_spectrum(Curvature<V>& curvature, const V& like, std::uint64_t seed, int restarts = 30) {
   V x = Space<V>::zeros_like(like), product = Space<V>::zeros_like(like);
   return lanczos_spectrum(
       Space<V>::size(like),
@@ -42,7 +43,7 @@ Spectrum lanczos_spectrum(Curvature<V>& curvature, const V& like, std::uint64_t 
         curvature.times(x, product);
         Space<V>::to_host(product, out);
       },
-      seed);
+      seed, restarts);
 }
 
 /// J of a curvature, from `dense()` or column by column.

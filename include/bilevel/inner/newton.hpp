@@ -12,6 +12,10 @@ struct NewtonOptions {
   /// Largest |φ| for which a problem without Curvature::dense is asked for |φ| products an iteration;
   /// ≥ 1. Beyond 2,000 they and the |φ|³/3 of Cholesky cost more than trust-region's few products.
   long max_assembled = 2000;
+  /// Whether a factor serves further iterations while its steps shrink the gradient by more than a new one
+  /// would be worth (a chord; Kelley 2003, section 2.3): cheaper where Hessians are sums over many data, but
+  /// no longer quadratic convergence.
+  bool keep_factor = false;
 
   Violations validate() const {
     Violations v("newton");
@@ -43,6 +47,10 @@ class Newton final : public Step<V>, public InverseApproximation<V> {
  private:
   std::optional<Stop> form_hessian(Nudged<V>& nudged, const State<V>& state);
   std::optional<Stop> factor(Nudged<V>& nudged, const State<V>& state);
+  std::optional<Stop> step(Nudged<V>& nudged, State<V>& state);
+  /// A Hessian and its factor cost about |φ|/32 gradients where the loss is a sum over data, which such a
+  /// factor's first steps would shrink to a twentieth at least.
+  double worthwhile_share() const { return std::pow(0.05, 1 / (1 + static_cast<double>(host_.size()) / 32)); }
 
   NewtonOptions options_;
   std::optional<Backtracking<V>> search_;
@@ -51,7 +59,8 @@ class Newton final : public Step<V>, public InverseApproximation<V> {
   std::optional<Eigen::LLT<Eigen::MatrixXd>> factor_;
   Eigen::VectorXd host_, scale_;
   bool factored_ = false;
-  long shifted_ = 0;  // iterations whose H had to be shifted
+  bool serves_ = false;  // the factor is good enough for one more iteration
+  long shifted_ = 0;     // iterations whose H had to be shifted
   double largest_shift_ = 0;
 };
 
@@ -82,6 +91,7 @@ std::optional<Stop> Newton<V>::begin(Nudged<V>&, State<V>& state) {
     host_.resize(n);
     scale_.resize(n);
   }
+  serves_ = false;
   return {};
 }
 
@@ -151,12 +161,28 @@ std::optional<Stop> Newton<V>::factor(Nudged<V>& nudged, const State<V>& state) 
 
 template <Vector V>
 std::optional<Stop> Newton<V>::advance(Nudged<V>& nudged, State<V>& state) {
+  if (serves_) {
+    auto stop = step(nudged, state);
+    if (!stop || stop->status != Status::stalled) return stop;
+  }
+  const long shifted = shifted_;
   if (auto stop = form_hessian(nudged, state)) return stop;
   if (auto stop = factor(nudged, state)) return stop;
+  auto stop = step(nudged, state);
+  serves_ = serves_ && shifted_ == shifted;
+  return stop;
+}
+
+template <Vector V>
+std::optional<Stop> Newton<V>::step(Nudged<V>& nudged, State<V>& state) {
   apply(state.gradient, *direction_);
   Space<V>::scale(-1, *direction_);
   const double slope = Space<V>::dot(state.gradient, *direction_);
-  return search_->search(nudged, state, *direction_, slope, 1, 1e-4);
+  const double before = state.gradient_norm;
+  auto stop = search_->search(nudged, state, *direction_, slope, 1, 1e-4);
+  serves_ = options_.keep_factor && !stop && search_->length() == 1 &&
+            state.gradient_norm <= worthwhile_share() * before;
+  return stop;
 }
 
 template <Vector V>

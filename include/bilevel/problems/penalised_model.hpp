@@ -75,15 +75,19 @@ class PenalisedModel final : public Problem<Eigen::VectorXd>, public Units<Eigen
     double stored_square = 0;  ///< of |x_ij| without their shifts, what rounding errors of sums come from
     double stored_largest = 0;
     double shift_norm = 0;  ///< of the shifts
+    double offset = 0;      ///< ≥ max |offset_i|
   };
 
   void to_stored(const Vec& psi, Vec& u) const;
   void pull_back(const double* g, double* out) const;
   void congruent(Mat& stored, Mat& out) const;
   void set_penalties(const Vec& theta);
+  /// Value of the training loss at u_, and its gradient into g_ where asked for.
+  double training_value(bool with_gradient);
   void measure_sizes();
   Sizes sizes(DataLoss& loss, const Extent& extent, const Mat& moments) const;
   double margin_rounding(const DataLoss& loss, double row, const Sizes& sizes) const;
+  double margin_error(const DataLoss& loss, double row, const Sizes& sizes, double norm_psi) const;
   double residual_rounding(DataLoss& loss, const Sizes& sizes, double slope, double bend,
                            double norm_psi) const;
 
@@ -101,6 +105,15 @@ class PenalisedModel final : public Problem<Eigen::VectorXd>, public Units<Eigen
   Vec stored_scale_;  // inverse_scale·units of each coefficient
   Vec lambda_;        // exp(θ)·units², one for each element of ψ, 0 for intercepts
   Vec u_, g_, h_;     // scratch in stored coordinates
+  // What was computed last and will be asked for again: a solve begins where the last one was judged, and its
+  // adjoint where it ended. Nothing depends on whether it is there.
+  struct Seen {
+    Vec u, gradient;
+    double value = 0;
+  };
+  Seen seen_, seen_at_zero_;
+  Vec gram_at_;
+  Mat gram_;
 };
 
 }  // namespace bilevel::problems

@@ -22,9 +22,10 @@ class SoftmaxWorkspace {
 
   std::size_t bytes() const;
   void require(Index classes) const;  ///< throws InvalidInput where it was made for another number of classes
-  /// Roundings in a row on the way of one term through a margin, and through a sum over the rows.
+  /// Roundings in a row on the way of one term through a margin, and through a row's sum over the classes and
+  /// the sum over the rows.
   double margin_depth() const { return margin_depth_; }
-  double sum_depth() const { return sum_depth_; }
+  double sum_depth() const { return sum_depth_ + static_cast<double>(classes_); }
 
  private:
   friend struct SoftmaxLoops;
