@@ -276,6 +276,10 @@ double Table::cell(TableColumn& column, std::string_view text, Index where) {
     return level(column, text, where);
   }
   if (kind == CellKind::infinite) {
+    if (column.role == ColumnKind::target && options_.target_optional) {
+      target_unusable_ = true;
+      return not_a_number;
+    }
     refuse(column, where, fmt::format("{} is not finite; correct it or remove the row", shown(text)));
   }
   if (kind == CellKind::number) return number(column, value, where);
@@ -312,6 +316,10 @@ void Table::check_first_cells() const {
 double Table::number(TableColumn& column, double value, Index where) {
   if (std::isnan(value)) return missing_cell(column, where);
   if (column.content == Content::undecided) column.content = Content::numbers, column.plain = true;
+  if (std::isinf(value) && column.role == ColumnKind::target && options_.target_optional) {
+    target_unusable_ = true;
+    return not_a_number;
+  }
   if (std::isinf(value)) refuse(column, where, "the value is not finite; correct it or remove the row");
   if (column.role == ColumnKind::weight && value < 0) {
     refuse(column, where, fmt::format("the weight is {}; weights are 0 or more", value));

@@ -86,19 +86,39 @@ Spectrum factored_spectrum(const Eigen::MatrixXd& matrix, double error) {
   return {};
 }
 
-double largest_relative(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b, double error) {
-  const Eigen::LLT<Eigen::MatrixXd> factor(a);
+double largest_relative(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b, double error, double smallest) {
+  const Index n = a.rows();
+  Eigen::LLT<Eigen::MatrixXd> factor(a);
   if (factor.info() != Eigen::Success) return unknown;
-  // M = L⁻¹BL⁻ᵀ; its trace and its Frobenius norm bound its largest eigenvalue.
-  Eigen::MatrixXd m = b;
-  factor.matrixL().solveInPlace(m);
-  m.transposeInPlace();
-  factor.matrixL().solveInPlace(m);
-  // ‖A⁻¹‖ from the inverse's trace: what an error of the matrices can change, relative to A.
-  const Eigen::MatrixXd inverse = factor.solve(Eigen::MatrixXd::Identity(a.rows(), a.cols()));
-  const double relative = error * inverse.trace() * (1 + 1e-6);
-  if (!(relative < 0.5)) return unknown;
-  return (m.norm() * (1 + 1e-6) + relative) / (1 - relative);
+  // Powers of A⁻¹B give a lower bound of ω, and a good guess of it.
+  std::mt19937_64 engine(1);
+  std::normal_distribution<double> normal;
+  Eigen::VectorXd x = Eigen::VectorXd::NullaryExpr(n, [&] { return normal(engine); }), product(n);
+  double guess = 0;
+  for (int k = 0; k < 20; ++k) {
+    product.noalias() = b.selfadjointView<Eigen::Lower>() * x;
+    guess = x.dot(product) / x.dot(a.selfadjointView<Eigen::Lower>() * x);
+    x = factor.solve(product);
+    const double length = x.norm();
+    if (!(length > 0)) break;
+    x /= length;
+  }
+  if (!std::isfinite(guess)) return unknown;
+  guess = std::max(guess, 1e-300);
+  // Where Cholesky runs to its end on ωA − B, that matrix is at least −γ·trace (as above), hence
+  // B ⪯ ωA + slack ⪯ (ω + slack/λ_min)A.
+  Eigen::MatrixXd rest(n, n);
+  for (const double part : {1.1, 1.5, 3.0, 10.0, 100.0}) {
+    const double omega = part * guess;
+    rest = omega * a - b;
+    factor.compute(rest);
+    if (factor.info() != Eigen::Success) continue;
+    const double slack =
+        gamma(2 * static_cast<double>(n) + 20) * rest.diagonal().cwiseAbs().sum() * (1 + 1e-9) +
+        0x1p-52 * (omega * a.norm() + b.norm()) + (1 + omega) * error;
+    return (omega + slack / smallest) * (1 + 1e-12);
+  }
+  return unknown;
 }
 
 Spectrum lanczos_spectrum(Index size, const std::function<void(const double*, double*)>& apply,

@@ -42,9 +42,11 @@ class SoftmaxLoss final : public DataLoss {
       if (samples_.matrix->sparse()) {
         segment.sparse = samples_.matrix->sparse_rows(range);
         segment.workspace.emplace(*segment.sparse, classes);
+        segment.gram_depth = kernels::SparseChunking(*segment.sparse).gram_depth();
       } else {
         segment.dense = samples_.matrix->dense_rows(range);
         segment.workspace.emplace(*segment.dense, classes);
+        segment.gram_depth = kernels::Chunking(segment.rows, segment.dense->stride).gram_depth();
       }
     }
     scratch_ = bend_point_ = Vec::Zero(size_);
@@ -128,12 +130,11 @@ class SoftmaxLoss final : public DataLoss {
   }
 
   bool dense(const Bend& bend, Mat& out) override {
-    if (size_ > formed || samples_.matrix->sparse()) return false;
+    if (size_ > formed) return false;
     const Index c = classes_, n = size_ / c;
     out.setZero(size_, size_);
     block_.resize(n, n);
     for_each_segment([&](Segment& s, Index place) {
-      if (!s.gram_workspace) s.gram_workspace.emplace(*s.dense);
       weights_.resize(s.rows);
       for (Index a = 0; a < c; ++a)
         for (Index b = 0; b <= a; ++b) {
@@ -142,7 +143,7 @@ class SoftmaxLoss final : public DataLoss {
             const double* p = bend.weights.data() + (place + i) * c;
             weights_[i] = (s.weights ? s.weights[i] : 1) * p[a] * (a == b ? 1 - p[a] : p[b]);
           }
-          kernels::gram(*s.dense, weights_.data(), block_.data(), *s.gram_workspace);
+          s.gram(weights_.data(), block_);
           const double sign = a == b ? 1 : -1;
           for (Index j = 0; j < n; ++j)
             for (Index i = 0; i < n; ++i) {
@@ -157,12 +158,11 @@ class SoftmaxLoss final : public DataLoss {
 
   bool second_moments(Mat& out) override {
     const Index n = size_ / classes_;
-    if (n > kept_moments || samples_.matrix->sparse()) return false;
+    if (n > kept_moments) return false;
     out.setZero(n, n);
     block_.resize(n, n);
     for_each_segment([&](Segment& s, Index) {
-      if (!s.gram_workspace) s.gram_workspace.emplace(*s.dense);
-      kernels::gram(*s.dense, s.weights, block_.data(), *s.gram_workspace);
+      s.gram(s.weights, block_);
       out += block_;
     });
     out *= inverse_weight_;
@@ -188,9 +188,8 @@ class SoftmaxLoss final : public DataLoss {
   Depths depths() const override {
     Depths most{0, 0, 0};
     for (const Segment& s : segments_) {
-      const double dense = s.dense ? kernels::Chunking(s.rows, s.dense->stride).gram_depth() : 0;
       most = {std::max(most.margin, s.workspace->margin_depth()),
-              std::max(most.sum, s.workspace->sum_depth()), std::max(most.dense, dense)};
+              std::max(most.sum, s.workspace->sum_depth()), std::max(most.dense, s.gram_depth)};
     }
     const auto extra = static_cast<double>(segments_.size() + 8), classes = static_cast<double>(classes_);
     return {most.margin + 1, most.sum + extra, most.dense + classes + extra};
@@ -219,10 +218,23 @@ class SoftmaxLoss final : public DataLoss {
     const int* labels = nullptr;
     const double* weights = nullptr;
     Index rows = 0;
+    double gram_depth = 0;
     std::optional<kernels::View> dense;
     std::optional<kernels::SparseView> sparse;
     std::optional<kernels::SoftmaxWorkspace> workspace;
     std::optional<kernels::Workspace> gram_workspace;
+    std::optional<kernels::SparseWorkspace> sparse_gram_workspace;
+
+    /// [X 1]ᵀ D [X 1]
+    void gram(const double* weighting, Mat& out) {
+      if (dense) {
+        if (!gram_workspace) gram_workspace.emplace(*dense);
+        kernels::gram(*dense, weighting, out.data(), *gram_workspace);
+      } else {
+        if (!sparse_gram_workspace) sparse_gram_workspace.emplace(*sparse);
+        kernels::gram(*sparse, weighting, out.data(), *sparse_gram_workspace);
+      }
+    }
   };
 
   template <class Work>

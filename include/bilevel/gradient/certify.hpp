@@ -12,6 +12,9 @@
 namespace bilevel {
 namespace detail {
 
+/// Beyond, the forty vectors that Lanczos keeps are more than the data, as a rule, and it does not converge.
+constexpr Index second_opinion_limit = 20000;
+
 /// One certificate in the making. With r = ∂φL_in(φ̂), s = ĝ − π̂Ĥ (both with their rounding errors):
 ///
 ///   δ = ‖r‖/μ  where L_in is μ-strongly convex, else Newton–Kantorovich around φ̂
@@ -81,7 +84,8 @@ Certificate Certifier<V>::run() {
   if (global ? bound_globally() : bound_locally()) assemble();
   if (global && result_.bound > phases_.good_enough) sharpen();
   if (result_.bound > phases_.good_enough) compare_outer();
-  if (from_problem_ && result_.bound > phases_.good_enough) {
+  if (from_problem_ && result_.bound > phases_.good_enough &&
+      Space<V>::size(phases_.phi) <= second_opinion_limit) {
     // The problem's own lower bound of λ_min is safe and may be useless: an estimate says more then.
     const Certificate before = result_;
     trust_problem_ = false;
@@ -383,7 +387,7 @@ double Certifier<V>::energy_error() const {
          (result_.adjoint_residual / root + moved + std::exp(0.5 * rate) * std::expm1(rate) * pi_energy);
 }
 
-/// ω by the Cholesky factor of Ĥ: worth its price where the bound would not do otherwise.
+/// ω by Cholesky factors: worth their price where the bound would not do otherwise.
 template <Vector V>
 void Certifier<V>::compare_outer() {
   const Index n = Space<V>::size(phases_.phi);
@@ -395,7 +399,7 @@ void Certifier<V>::compare_outer() {
   if (!curvature_->dense(inner)) return;
   problem_.linearise(phases_.phi, phases_.theta, 1, nudged);
   if (!nudged->dense(both)) return;
-  relative_outer_ = largest_relative(inner, both - inner, 2 * rounding_.curvature);
+  relative_outer_ = largest_relative(inner, both - inner, 2 * rounding_.curvature, result_.mu);
   assemble();
 }
 

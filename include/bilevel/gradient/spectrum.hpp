@@ -23,9 +23,9 @@ Spectrum dense_spectrum(const Eigen::MatrixXd& matrix, bool symmetric, double er
 /// an upper bound of λ_max. Unknown where the matrix is not positive definite beyond `error` and rounding.
 Spectrum factored_spectrum(const Eigen::MatrixXd& matrix, double error);
 
-/// An upper bound of the largest ω with Bx = ωAx, for symmetric A ≻ 0 and B ⪰ 0, each off by at most `error`
-/// in the 2-norm; NaN where A is not positive definite beyond that.
-double largest_relative(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b, double error);
+/// An upper bound of the largest ω with Bx = ωAx (within a tenth of it as a rule), for symmetric A and B ⪰ 0,
+/// each off by at most `error` in the 2-norm, where λ_min(A) ≥ `smallest` > 0; NaN where none is proven.
+double largest_relative(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b, double error, double smallest);
 
 /// By Lanczos from a random start: estimates from inside the spectrum. Unknown where it did not converge
 /// within so many restarts, of 20 to 40 products each.
