@@ -142,14 +142,15 @@ struct Loops {
     // A piece is a band of the matrix over a chunk of rows, so that few chunks still use all threads.
     const Index bands = divide_up(view.stride, gram_band), panels = view.stride / row_multiple;
     const Index panels_in_band = gram_band / row_multiple;
-    for_each_piece(c.gram_chunks * bands, view.rows * square / 2, [&](Index piece) {
+    // Sixteen products in the time of an element of a pass, which has to come from memory.
+    for_each_piece(c.gram_chunks * bands, view.rows * square / 32, [&](Index piece) {
       const Index chunk = piece / bands, band = piece % bands, first = chunk * c.rows_in_gram_chunk;
       table().gram(view.x + first * view.stride, std::min(c.rows_in_gram_chunk, view.rows - first),
                    view.stride, weights ? weights + first : nullptr, band * panels_in_band,
                    std::min(panels, (band + 1) * panels_in_band), w.packed_.get() + packed * thread_number(),
                    w.gram_sums_.get() + chunk * square);
     });
-    for_each_piece(view.columns, view.columns * view.columns * c.gram_chunks / 2, [&](Index i) {
+    for_each_piece(view.columns, view.columns * view.columns * c.gram_chunks / 8, [&](Index i) {
       double* row = out + i * view.columns;
       std::fill(row + i, row + view.columns, 0.0);
       for (Index chunk = 0; chunk < c.gram_chunks; ++chunk) {
