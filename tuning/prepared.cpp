@@ -316,9 +316,11 @@ Prepared prepare(const Task& task) {
     return std::make_shared<const Vec>(std::move(column));
   };
   p.samples.weights = optional_column(&Dataset::weights, 1);
-  if (p.samples.weights)
-    for (const Part& part : p.folds)
-      for (const auto* ranges : {&part.training, &part.validation}) {
+  if (p.samples.weights) {
+    std::vector<const Part*> parts{&p.final};
+    for (const Part& part : p.folds) parts.push_back(&part);
+    for (const Part* part : parts)
+      for (const auto* ranges : {&part->training, &part->validation}) {
         double total = 0;
         for (const auto& [from, to] : *ranges) total += p.samples.weights->segment(from, to - from).sum();
         if (!(total > 0))
@@ -327,6 +329,7 @@ Prepared prepare(const Task& task) {
               "a positive weight, or use fewer folds",
               p.source));
       }
+  }
   p.samples.offsets = optional_column(&Dataset::offsets, p.target_scale);
   if (p.samples.offsets && p.model == Model::softmax)
     throw InvalidInput("--offset is not offered for softmax");

@@ -173,7 +173,8 @@ TuneResult Run::run() {
     double value = 0;
     std::vector<Vec> phi;
     for (const auto& each : settled) {
-      value += each.outer_value / static_cast<double>(folds_.size());
+      const bool settled_well = each.status == Status::converged || each.status == Status::stalled;
+      value += settled_well ? each.outer_value / static_cast<double>(folds_.size()) : bilevel::unknown;
       phi.push_back(each.phi);
     }
     grid.add({log_lambda, scale2_ * value, own.seconds()}, std::move(phi));

@@ -158,10 +158,7 @@ int run(CleanArguments a) {
                  {a.ranking, [&] { return ranking_text(data, result); }},
                  {a.json, [&] { return json_text(j); }},
                  {a.report, [&] { return report::render(report::clean_page(j)); }}});
-  if (!half) {
-    std::error_code ignored;
-    std::filesystem::remove(checkpoint, ignored);
-  }
+  if (!half) forget(checkpoint);
   return trustworthy(result) ? ok : no;
 }
 

@@ -16,8 +16,25 @@ using bilevel::InvalidInput;
 
 namespace {
 
-/// What runs that were killed while they wrote have left beside it: PATH.PID.tmp of processes that are gone.
+/// What every file of a kept run begins with.
+constexpr std::string_view head = "{\"format\":\"bilevel-";
+
+bool begins_so(const std::filesystem::path& path) {
+  std::string first(head.size(), '\0');
+  std::ifstream stream(path, std::ios::binary);
+  stream.read(first.data(), static_cast<std::streamsize>(first.size()));
+  return first == head;
+}
+
+bool is_number(std::string_view text, long& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number > 0;
+}
+
+/// What runs that were killed while they wrote have left beside it: PATH.PID.tmp, PATH.grid.PID.tmp and
+/// PATH.1.PID.tmp of processes that are gone.
 void remove_leftovers(const std::string& path) {
+  constexpr long largest_process = 1 << 22;
   std::error_code ignored;
   const std::filesystem::path own(path), folder = own.has_parent_path() ? own.parent_path() : ".";
   const std::string stem = own.filename().string() + ".", ending = ".tmp";
@@ -25,20 +42,23 @@ void remove_leftovers(const std::string& path) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(stem) || !name.ends_with(ending) || name.size() <= stem.size() + ending.size())
       continue;
-    // PATH.grid.PID.tmp too.
     std::string_view middle =
         std::string_view(name).substr(stem.size(), name.size() - stem.size() - ending.size());
-    if (middle.starts_with("grid.")) middle.remove_prefix(5);
-    long process = 0;
-    const auto [end, error] = std::from_chars(middle.data(), middle.data() + middle.size(), process);
-    if (error != std::errc() || end != middle.data() + middle.size() || process <= 0) continue;
+    long process = 0, start = 0;
+    if (const std::size_t dot = middle.find('.'); dot != std::string_view::npos) {
+      if (middle.substr(0, dot) != "grid" && !is_number(middle.substr(0, dot), start)) continue;
+      middle.remove_prefix(dot + 1);
+    }
+    if (!is_number(middle, process) || process > largest_process) continue;
+    // It may have been killed before it wrote anything.
+    if (!begins_so(entry.path()) && entry.file_size(ignored) != 0) continue;
     if (::kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH)
       std::filesystem::remove(entry.path(), ignored);
   }
 }
 
 std::string kept_in(std::string_view command, const std::string& given, const std::string& identity,
-                    bool resume) {
+                    bool resume, const std::vector<std::string>& endings) {
   const std::string path =
       given.empty() ? fmt::format("bilevel-{}-{:08x}.ckpt", command, bilevel::checksum(identity) & 0xffffffff)
                     : given;
@@ -48,42 +68,55 @@ std::string kept_in(std::string_view command, const std::string& given, const st
     throw InvalidInput(fmt::format(
         "{}; a run is kept there while it lasts: name another place by --checkpoint FILE", error.what()));
   }
-  remove_leftovers(path);
   std::error_code ignored;
-  const bool there = std::filesystem::is_regular_file(path, ignored),
-             begun = there || std::filesystem::is_regular_file(path + ".grid", ignored);
-  if (there) {
-    const std::string_view head = "{\"format\":\"bilevel-checkpoint\"";
-    std::string first(head.size(), '\0');
-    std::ifstream(path, std::ios::binary).read(first.data(), static_cast<std::streamsize>(first.size()));
-    if (first != head)
+  std::vector<std::string> there;
+  for (const std::string& file : kept_files(path, endings)) {
+    if (!std::filesystem::exists(file, ignored)) continue;
+    if (!std::filesystem::is_regular_file(file, ignored) || !begins_so(file))
       throw InvalidInput(
-          fmt::format("{} is no checkpoint of bilevel and is left alone; name another file by "
-                      "--checkpoint",
-                      path));
+          fmt::format("{} is no checkpoint of bilevel and is left alone; name another place for the run by "
+                      "--checkpoint FILE",
+                      file));
+    there.push_back(file);
   }
-  if (resume && !begun)
+  remove_leftovers(path);
+  if (resume && there.empty())
     fmt::print(stderr,
                "bilevel: {} does not exist: no run of these data and options is kept there, so one begins\n",
                path);
-  if (!resume && begun)
+  if (!resume && !there.empty()) {
     fmt::print(stderr, "bilevel: {} keeps an unfinished run, which begins anew (--resume would go on)\n",
                path);
+    // What is left of it must not be taken for a part of this one.
+    for (const std::string& file : there) std::filesystem::remove(file, ignored);
+  }
   return path;
 }
 
 }  // namespace
 
 tuning::TuneControl control_of(std::string_view command, const std::string& given, bool resume,
-                               std::string identity, Progress& progress) {
+                               std::string identity, Progress& progress,
+                               const std::vector<std::string>& endings) {
   tuning::TuneControl control;
-  control.checkpoint = kept_in(command, given, identity, resume);
+  control.checkpoint = kept_in(command, given, identity, resume, endings);
   catch_interrupts();
   control.resume = resume;
   control.identity = std::move(identity);
   control.progress = [&progress](const std::string& text) { progress.show(text); };
   control.interrupted = [] { return interrupted(); };
   return control;
+}
+
+std::vector<std::string> kept_files(const std::string& checkpoint, const std::vector<std::string>& endings) {
+  std::vector<std::string> files{checkpoint};
+  for (const std::string& ending : endings) files.push_back(checkpoint + ending);
+  return files;
+}
+
+void forget(const std::string& checkpoint, const std::vector<std::string>& endings) {
+  std::error_code ignored;
+  for (const std::string& file : kept_files(checkpoint, endings)) std::filesystem::remove(file, ignored);
 }
 
 bool unfinished(bilevel::Status status) {
@@ -98,7 +131,7 @@ void write_outputs(const std::vector<Output>& outputs) {
     try {
       write_text(path, text());
       print_entry("written", path);
-    } catch (const InvalidInput& error) {
+    } catch (const std::exception& error) {
       problems += (problems.empty() ? "" : "; ") + std::string(error.what());
     }
   }

@@ -200,12 +200,30 @@ void print(const TuneArguments& a, const tuning::Prepared& p, const TuneResult& 
   for (const std::string& warning : r.warnings) print_entry("warning", warning, Colour::yellow);
 }
 
-void forget(const std::string& checkpoint, std::size_t starts) {
-  std::error_code ignored;
-  std::filesystem::remove(checkpoint, ignored);
-  std::filesystem::remove(checkpoint + ".grid", ignored);
-  for (std::size_t k = 1; k <= starts + 1; ++k)
-    std::filesystem::remove(fmt::format("{}.{}", checkpoint, k), ignored);
+/// What a run keeps beside its checkpoint: the grid, and a checkpoint for each further start.
+std::vector<std::string> endings(const tuning::Task& task) {
+  std::vector<std::string> all{".grid"};
+  for (std::size_t k = 1; k <= task.starts.size() + 1; ++k) all.push_back(fmt::format(".{}", k));
+  return all;
+}
+
+/// A model file is JSON, which has to be UTF-8: said before the work, not after it.
+void require_utf8(const tuning::Prepared& p) {
+  const auto require = [&](const std::string& text) {
+    if (as_utf8(text) != text)
+      throw InvalidInput(fmt::format(
+          "{}: '{}' is no UTF-8, which a model file needs; convert the file first (iconv -f latin1 "
+          "-t utf-8)",
+          p.source, as_utf8(text)));
+  };
+  require(p.schema.target_name);
+  for (const auto* list :
+       {&p.names, &p.classes, &p.hyperparameters, &p.schema.names, &p.schema.target_levels})
+    for (const std::string& each : *list) require(each);
+  for (const bilevel::data::Column& column : p.schema.columns) {
+    require(column.name);
+    for (const std::string& level : column.levels) require(level);
+  }
 }
 
 /// Options that would change nothing: the person expects that they do.
@@ -254,22 +272,19 @@ int run(TuneArguments a) {
   task.reading = a.data.read_options();
   task.validate();
   refuse_contradictions(a);
-  require_outputs("tune", {a.json, a.report, a.save, a.checkpoint},
+  std::vector<std::string> outputs{a.json, a.report, a.save};
+  if (!a.checkpoint.empty())
+    for (const std::string& file : kept_files(a.checkpoint, endings(task))) outputs.push_back(file);
+  require_outputs("tune", outputs,
                   {task.data, task.validation, task.test, task.groups, task.reading.labels,
                    task.validation_labels, task.test_labels});
 
   Progress progress;
   progress.show("reading the data");
   const tuning::Prepared prepared = tuning::prepare(task);
-  if (!a.save.empty())
-    for (const std::string& each : prepared.names)
-      if (as_utf8(each) != each)
-        throw InvalidInput(
-            fmt::format("{}: the name '{}' of a feature is no UTF-8, which a model file needs; convert the "
-                        "file first (iconv -f latin1 -t utf-8)",
-                        prepared.source, as_utf8(each)));
+  if (!a.save.empty()) require_utf8(prepared);
   const tuning::TuneControl control =
-      control_of("tune", a.checkpoint, a.resume, identity_of(task, prepared), progress);
+      control_of("tune", a.checkpoint, a.resume, identity_of(task, prepared), progress, endings(task));
   const std::string& checkpoint = control.checkpoint;
   const TuneResult result = tuning::tune(task, prepared, control);
   progress.show("");
@@ -297,7 +312,7 @@ int run(TuneArguments a) {
                   }},
                  {a.json, [&] { return json_text(j); }},
                  {a.report, [&] { return report::render(report::tune_page(j)); }}});
-  if (!result.interrupted && !unfinished(result.summary.status)) forget(checkpoint, task.starts.size());
+  if (!result.interrupted && !unfinished(result.summary.status)) forget(checkpoint, endings(task));
   return trustworthy(result) ? ok : no;
 }
 

@@ -37,7 +37,8 @@ class CsvReader {
     }
     if (!next_record()) complain(task_.file(), "has no line with data in it");
     if (const std::size_t bare = lines_.text().find('\r');
-        bare != std::string_view::npos && bare + 1 < lines_.text().size() && lines_.text()[bare + 1] != '\n')
+        bare != std::string_view::npos && bare + 1 < lines_.text().size() &&
+        lines_.text().find_first_of("\n\"") == std::string_view::npos)
       complain(task_.file(),
                "ends its lines with carriage returns alone; convert it first (tr '\\r' '\\n' < FILE)");
     Cells cells(task_.file(), delimiter_);

@@ -1,7 +1,6 @@
 #include "data/table.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -13,16 +12,20 @@
 namespace bilevel::data {
 namespace {
 
-/// Digits, a comma, digits, perhaps with a sign.
+/// Digits, a comma, digits, perhaps with a sign, dots between thousands and an exponent.
 bool is_decimal_comma(std::string_view text) {
   const std::size_t comma = text.find(',');
-  if (comma == std::string_view::npos || comma == 0 || comma + 1 == text.size()) return false;
-  const auto digits = [](std::string_view part) {
-    return std::all_of(part.begin(), part.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  if (comma == std::string_view::npos || comma + 1 == text.size()) return false;
+  const auto made_of = [](std::string_view part, std::string_view characters) {
+    return part.find_first_not_of(characters) == std::string_view::npos;
   };
-  std::string_view whole = text.substr(0, comma);
-  if (whole[0] == '-' || whole[0] == '+') whole.remove_prefix(1);
-  return digits(whole) && digits(text.substr(comma + 1));
+  std::string_view whole = text.substr(0, comma), fraction = text.substr(comma + 1);
+  if (!whole.empty() && (whole[0] == '-' || whole[0] == '+')) whole.remove_prefix(1);
+  if (const std::size_t power = fraction.find_first_of("eE"); power != std::string_view::npos && power > 0) {
+    if (!made_of(fraction.substr(power + 1), "+-0123456789")) return false;
+    fraction = fraction.substr(0, power);
+  }
+  return made_of(whole, "0123456789.") && made_of(fraction, "0123456789");
 }
 
 using Content = TableColumn::Content;
@@ -263,8 +266,8 @@ double Table::cell(TableColumn& column, std::string_view text, Index where) {
     // Taken as a category each number would become a feature of its own.
     if (kind == CellKind::text && is_decimal_comma(text)) {
       refuse(column, where,
-             fmt::format("{} looks like a number with a decimal comma; write decimal points, or take the "
-                         "column as categories with --categorical {}",
+             fmt::format("{} looks like a number with a decimal comma, or commas between thousands; write "
+                         "1234.5, or take the column as categories with --categorical {}",
                          shown(text), column.name));
     }
     column.content = kind == CellKind::text ? Content::texts : Content::numbers;

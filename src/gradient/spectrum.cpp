@@ -88,6 +88,7 @@ Spectrum factored_spectrum(const Eigen::MatrixXd& matrix, double error) {
 
 double largest_relative(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b, double error, double smallest) {
   const Index n = a.rows();
+  if (!(smallest > 0)) return unknown;
   Eigen::LLT<Eigen::MatrixXd> factor(a);
   if (factor.info() != Eigen::Success) return unknown;
   // Powers of A⁻¹B give a lower bound of ω, and a good guess of it.

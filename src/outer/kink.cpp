@@ -238,7 +238,7 @@ KinkSearch::Finding KinkSearch::aim(Vec& theta) {
 KinkSearch::Finding KinkSearch::advance(Nearby point, double value, Vec& theta) {
   const double length = norm();
   const bool usable = std::isfinite(value) && point.certificate.verdict == Verdict::trusted;
-  moved_ = usable && value <= value_ - decrease_share * trial_ * length;
+  moved_ = usable && value < value_ && value <= value_ - decrease_share * trial_ * length;
   if (moved_) {
     const bool plain = nearby_.size() <= 1;
     least_ = {};

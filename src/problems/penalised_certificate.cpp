@@ -229,8 +229,15 @@ Rounding PenalisedModel::rounding(const Vec& psi, const Vec& theta, const Vec& p
   }
   r.adjoint = 1.001 * (residual_rounding(*validation_, v, outer_slope, outer_bend, norm_psi) + product +
                        penalty_term(pi, static_cast<double>(size_) + 8));
+  // That of the validation loss too: it is compared with the inner one.
+  const double outer_stored = std::sqrt(v.stored_square) + v.shift_norm;
+  const double outer_third =
+      std::isfinite(shape.curvature_lipschitz) ? shape.curvature_lipschitz : outer_bend;
+  const double outer_curvature =
+      outer_bend * gamma(validation_->depths().dense + 32) * outer_stored * outer_stored +
+      outer_third * margin_error(*validation_, v.stored_largest, v, norm_psi) * v.second_moment;
   r.curvature = 1.001 * (bend * gamma(depths.dense + 32) * stored * stored + bend_error +
-                         gamma(8) * lambda_.maxCoeff());
+                         gamma(8) * lambda_.maxCoeff() + outer_curvature);
 
   double squares = 0, terms = 0;
   for (Index k = 0; k < coefficients_; ++k) {

@@ -454,6 +454,73 @@ TEST(Tune, KilledRunsResumeToTheSameBits) {
   EXPECT_GE(cut_short, 30) << "the run must be long enough to be cut short";
 }
 
+TEST(Tune, FilesBesideTheCheckpointAreThoseOfThePerson) {
+  std::string table = "a,b,y\n";
+  for (int i = 0; i < 60; ++i)
+    table += fmt::format("{},{},{}\n", i % 7, i % 11, 3 * (i % 7) - i % 11 + i % 3);
+  const auto put = [](const std::string& path, const std::string& text) {
+    std::ofstream(path, std::ios::binary) << text;
+    return path;
+  };
+  const std::string own = scratch("own");
+  const std::string data = put(scratch("own.1"), table), other = put(scratch("elsewhere.csv"), table);
+  EXPECT_EQ(run("tune " + data + " --checkpoint " + own).code, 2) << "own.1 is the data";
+  EXPECT_EQ(slurp(data), table);
+  Result r = run("tune " + other + " --checkpoint " + own);
+  EXPECT_EQ(r.code, 2);
+  EXPECT_NE(r.err.find("is no checkpoint of bilevel and is left alone"), std::string::npos) << r.err;
+  EXPECT_EQ(slurp(data), table);
+  std::filesystem::remove(data);
+  put(own + ".grid", "notes");
+  EXPECT_EQ(run("tune " + other + " --checkpoint " + own).code, 2);
+  EXPECT_EQ(slurp(own + ".grid"), "notes");
+  std::filesystem::remove(own + ".grid");
+  r = run("tune " + other + " --checkpoint " + own + " --save " + own + ".grid");
+  EXPECT_EQ(r.code, 2);
+  EXPECT_NE(r.err.find("two outputs"), std::string::npos) << r.err;
+  // A number beyond any process, and a text that is not ours: both stay.
+  put(own + ".20240101.tmp", "{\"format\":\"bilevel-checkpoint\"");
+  put(own + ".4194000.tmp", "mine");
+  // What a killed run left goes; what another run left is not taken for a part of this one.
+  put(own + ".4194001.tmp", "{\"format\":\"bilevel-checkpoint\"");
+  put(own, "{\"format\":\"bilevel-checkpoint\"");
+  EXPECT_EQ(run("tune " + other + " --checkpoint " + own).code, 0);
+  EXPECT_TRUE(std::filesystem::exists(own + ".20240101.tmp"));
+  EXPECT_TRUE(std::filesystem::exists(own + ".4194000.tmp"));
+  EXPECT_FALSE(std::filesystem::exists(own + ".4194001.tmp"));
+  EXPECT_FALSE(std::filesystem::exists(own));
+  for (const char* ending : {".20240101.tmp", ".4194000.tmp"}) std::filesystem::remove(own + ending);
+}
+
+TEST(Tune, TextThatAModelFileCannotHoldIsRefusedBeforeTheWork) {
+  std::string table = "a,b,y\n";
+  for (int i = 0; i < 60; ++i) table += fmt::format("{},{},{}\n", i % 7, i % 11, i % 2 ? "j\xe4" : "nein");
+  const std::string path = scratch("latin.csv"), kept = scratch("latin.json");
+  std::ofstream(path, std::ios::binary) << table;
+  const Result r = run("tune " + path + " --save " + scratch("latin.model") + " --json " + kept);
+  EXPECT_EQ(r.code, 2);
+  EXPECT_NE(r.err.find("UTF-8"), std::string::npos) << r.err;
+  EXPECT_FALSE(std::filesystem::exists(kept));
+  EXPECT_NE(run("tune " + path + " --json " + kept).code, 3);
+  EXPECT_TRUE(std::filesystem::exists(kept));
+}
+
+TEST(Tune, LargeCountsSettle) {
+  std::mt19937_64 engine(5);
+  std::normal_distribution<double> normal;
+  for (const double mean : {3e2, 1e4, 1e6}) {
+    std::string table = "a,b,y\n";
+    for (int i = 0; i < 100; ++i) {
+      const double a = normal(engine), b = normal(engine);
+      table += fmt::format("{},{},{:.0f}\n", a, b, mean * std::exp(0.3 * a + 0.05 * normal(engine)));
+    }
+    const std::string path = scratch("counts.csv");
+    std::ofstream(path) << table;
+    const json j = run_json("tune " + path + " --model poisson", 0);
+    EXPECT_GT(j["validation"]["r2"].get<double>(), 0.8) << mean;
+  }
+}
+
 TEST(Tune, CtrlCSavesAndSaysHowToGoOn) {
   const std::string checkpoint = scratch("stopped.ckpt"), json_path = scratch("stopped.json");
   const json expected = run_json("tune --example " + lasting, 0);

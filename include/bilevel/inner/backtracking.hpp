@@ -46,7 +46,10 @@ std::optional<Stop> Backtracking<V>::search(Nudged<V>& nudged, State<V>& state, 
     value = nudged.value_and_gradient(phi_, gradient_);
     if (value == std::numeric_limits<double>::infinity()) continue;
     const double gradient_norm = norm(gradient_);
-    if (auto stop = nudged.fault(value, gradient_, gradient_norm, state.iteration + 1)) return stop;
+    if (auto stop = nudged.fault(value, gradient_, gradient_norm, state.iteration + 1)) {
+      if (stop->status == Status::diverged) continue;  // a finite gradient too long for its norm: too far
+      return stop;
+    }
     const bool decreases =
         value < state.value && value <= state.value + sufficient_decrease * length_ * slope;
     const bool promise_is_noise = -length_ * slope <= state.value_noise();
