@@ -8,7 +8,7 @@ mkdir -p "$logs"
 stage() {
   local text=$1 log=$logs/$2.log start=$SECONDS status=0
   shift 2
-  printf '%s ... ' "$text"
+  printf '%s (%s) ... ' "$text" "$log"
   "$@" >"$log" 2>&1 || status=$?
   if ((status != 0)); then
     printf 'failed (status %d)\n\n' "$status"

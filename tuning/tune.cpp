@@ -208,6 +208,11 @@ TuneResult Run::run() {
     if (k == 0 && result.summary.iterations == 0 && prepared_.thetas() > 1)
       if (const auto inside = best_inside(result.points)) starts.push_back(*inside);
   }
+  if (result.summary.status == Status::time_limit)
+    result.summary.message = fmt::format(
+        "the {:g} s asked for are over, {:.1f} of them for the single λ, after {} iterations; "
+        "projected gradient norm {:.3g}",
+        task_.seconds, result.grid_seconds, result.summary.iterations, result.summary.gradient_norm);
   control_.progress("fitting the final models");
   std::vector<Vec> warm;
   Index place = 0;
@@ -261,12 +266,17 @@ void Run::warn(TuneResult& result) const {
                       "{:.6g} to {:.6g}, but the test loss rose from {:.6g} to {:.6g}; {}",
                       thetas, judges, result.grid.validation_loss, result.tuned.validation_loss, grid->loss,
                       tuned->loss, remedy));
-    else if (promised > 0 && rise > promised)
+    else if (promised > 0 && rise > 0.5 * error)
       result.warnings.push_back(
           fmt::format("the test does not confirm the gain: its loss rose from {:.6g} to {:.6g}, though {} "
                       "rows are too few "
                       "to be sure (the rise is {:.2g} ± {:.2g}); {}",
                       grid->loss, tuned->loss, tuned->rows, rise, error, remedy));
+    else if (grid->loss - result.grid.validation_loss > 2 * noise)
+      result.warnings.push_back(fmt::format(
+          "the test loss {:.6g} is above the validation loss {:.6g} by more than two standard errors "
+          "({:.2g}), and so it is with one λ for all: the test rows differ from the others",
+          tuned->loss, result.tuned.validation_loss, noise));
     else if (tuned->loss - result.tuned.validation_loss > 2 * noise + promised)
       result.warnings.push_back(fmt::format(
           "the test loss {:.6g} is above the validation loss {:.6g} by more than two standard errors "

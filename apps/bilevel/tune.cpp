@@ -166,12 +166,18 @@ void print(const TuneArguments& a, const tuning::Prepared& p, const TuneResult& 
   fmt::print("\n{}: {}\n", coloured(trustworthy(r) ? Colour::green : Colour::red, name(r.summary.status)),
              r.summary.message);
   print_certificate(r.summary.certificate);
-  if (r.summary.status == bilevel::Status::stalled)
-    print_entry(
-        "what now",
-        fmt::format("the λ are the best that were found, and may well be good enough: --tolerance {:.0e} "
-                    "accepts a gradient of this size; a narrower box (--bounds -7:7) is easier to certify",
-                    std::pow(10.0, std::ceil(std::log10(std::max(r.summary.gradient_norm, 1e-12))))));
+  if (r.summary.status == bilevel::Status::stalled) {
+    const double norm = r.summary.gradient_norm;
+    std::string advice = "the λ are the best that were found";
+    if (norm > task.tolerance)
+      advice +=
+          fmt::format(", and may well be good enough: --tolerance {:.0e} accepts a gradient of this size",
+                      std::pow(10.0, std::ceil(std::log10(norm))));
+    else
+      advice += "; their gradient is small enough, but how far it is off is not known";
+    if (task.lower < -7 || task.upper > 7) advice += "; a narrower box (--bounds -7:7) is easier to certify";
+    print_entry("what now", advice);
+  }
   const auto lower = (r.tuned.theta.array() <= task.lower).count(),
              upper = (r.tuned.theta.array() >= task.upper).count();
   print_entry("penalties",

@@ -221,4 +221,19 @@ bool QuoteScan::open_after(std::string_view line) {
   return inside_;
 }
 
+bool is_decimal_comma(std::string_view text) {
+  const std::size_t comma = text.find(',');
+  if (comma == std::string_view::npos || comma + 1 == text.size()) return false;
+  const auto made_of = [](std::string_view part, std::string_view characters) {
+    return part.find_first_not_of(characters) == std::string_view::npos;
+  };
+  std::string_view whole = text.substr(0, comma), fraction = text.substr(comma + 1);
+  if (!whole.empty() && (whole[0] == '-' || whole[0] == '+')) whole.remove_prefix(1);
+  if (const std::size_t power = fraction.find_first_of("eE"); power != std::string_view::npos && power > 0) {
+    if (!made_of(fraction.substr(power + 1), "+-0123456789")) return false;
+    fraction = fraction.substr(0, power);
+  }
+  return made_of(whole, "0123456789.") && made_of(fraction, "0123456789");
+}
+
 }  // namespace bilevel::data

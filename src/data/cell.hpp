@@ -15,6 +15,8 @@ inline const char* skip_blanks(const char* at, const char* end) {
   return at;
 }
 std::string_view trimmed(std::string_view text);
+/// Digits, a comma, digits, perhaps with a sign, dots between thousands and an exponent.
+bool is_decimal_comma(std::string_view text);
 
 /// Reads a finite decimal number at `at`: the end of it, or null where there is none. Rounded correctly.
 const char* parse_number(const char* at, const char* end, double& value);

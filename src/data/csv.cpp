@@ -9,6 +9,21 @@
 namespace bilevel::data {
 namespace {
 
+/// Whether the commas of a line are decimal ones, within cells that semicolons separate.
+bool has_decimal_commas(std::string_view line) {
+  bool commas = false;
+  for (line = trimmed(line);;) {
+    const std::size_t end = line.find(';');
+    const std::string_view cell = trimmed(line.substr(0, end));
+    if (cell.find(',') != std::string_view::npos) {
+      if (!is_decimal_comma(cell)) return false;
+      commas = true;
+    }
+    if (end == std::string_view::npos) return commas;
+    line.remove_prefix(end + 1);
+  }
+}
+
 /// The delimiter of a line: the first of tab, comma and semicolon that stands outside quotes in it.
 char find_delimiter(std::string_view line) {
   bool tab = false, comma = false, semicolon = false, blank = false, inside = false;
@@ -20,6 +35,7 @@ char find_delimiter(std::string_view line) {
     semicolon = semicolon || character == ';';
     blank = blank || character == ' ';
   }
+  if (semicolon && comma && !tab && has_decimal_commas(line)) return ';';
   return tab ? '\t' : comma ? ',' : semicolon ? ';' : blank ? ' ' : ',';
 }
 

@@ -12,22 +12,6 @@
 namespace bilevel::data {
 namespace {
 
-/// Digits, a comma, digits, perhaps with a sign, dots between thousands and an exponent.
-bool is_decimal_comma(std::string_view text) {
-  const std::size_t comma = text.find(',');
-  if (comma == std::string_view::npos || comma + 1 == text.size()) return false;
-  const auto made_of = [](std::string_view part, std::string_view characters) {
-    return part.find_first_not_of(characters) == std::string_view::npos;
-  };
-  std::string_view whole = text.substr(0, comma), fraction = text.substr(comma + 1);
-  if (!whole.empty() && (whole[0] == '-' || whole[0] == '+')) whole.remove_prefix(1);
-  if (const std::size_t power = fraction.find_first_of("eE"); power != std::string_view::npos && power > 0) {
-    if (!made_of(fraction.substr(power + 1), "+-0123456789")) return false;
-    fraction = fraction.substr(0, power);
-  }
-  return made_of(whole, "0123456789.") && made_of(fraction, "0123456789");
-}
-
 using Content = TableColumn::Content;
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
@@ -149,8 +133,8 @@ void Table::take_roles_from(const Schema& like, bool header) {
                             (is_target(column) && lacks_target_freely()) ||
                             (column.kind == ColumnKind::weight && options_.target_optional);
       if (found < 0 && !may_lack) {
-        complain(file_, "has no column {}, which was the {} column of the first file; there are {}",
-                 shown(column.name), name(column.kind), listed(columns_));
+        complain(file_, "has no column {}, which was the {} column of {}; there are {}", shown(column.name),
+                 name(column.kind), earlier_file(), listed(columns_));
       }
       if (found >= 0) earlier[static_cast<std::size_t>(found)] = k;
     }
@@ -158,8 +142,8 @@ void Table::take_roles_from(const Schema& like, bool header) {
     const bool target_absent = lacks_target_freely() && columns_.size() + 1 == like.columns.size() &&
                                std::any_of(like.columns.begin(), like.columns.end(), is_target);
     if (columns_.size() != like.columns.size() && !target_absent) {
-      complain(file_, "has {} columns, the first file had {}; check --delimiter and --skip", columns_.size(),
-               like.columns.size());
+      complain(file_, "has {} columns, {} had {}; check --delimiter and --skip", columns_.size(),
+               earlier_file(), like.columns.size());
     }
     std::size_t c = 0;
     for (std::size_t k = 0; k < like.columns.size(); ++k) {
@@ -172,7 +156,7 @@ void Table::take_roles_from(const Schema& like, bool header) {
     if (earlier[c] == like.columns.size()) {
       column.role = ColumnKind::ignored;
       notes_.push_back(
-          fmt::format("column {} was not in the first file and is left out", shown(column.name)));
+          fmt::format("column {} was not in {} and is left out", shown(column.name), earlier_file()));
       continue;
     }
     const Column& known = like.columns[earlier[c]];
@@ -231,7 +215,9 @@ double Table::missing_cell(TableColumn& column, Index where) {
   }
   if (options_.missing == Missing::refuse) {
     refuse(column, where,
-           "the cell is missing; --missing mean fills such cells, --ignore leaves the column out");
+           options_.target_optional
+               ? "the cell is missing; --missing mean fills such cells"
+               : "the cell is missing; --missing mean fills such cells, --ignore leaves the column out");
   }
   return not_a_number;
 }
@@ -296,7 +282,7 @@ double Table::cell(TableColumn& column, std::string_view text, Index where) {
       return not_a_number;
     }
     refuse(column, where,
-           fmt::format("{} is not a number, and the first file had numbers there", shown(text)));
+           fmt::format("{} is not a number, and {} had numbers there", shown(text), earlier_file()));
   }
   refuse(column, where,
          fmt::format("{} is not a number, and the column began with numbers; take it as categories with "

@@ -64,6 +64,10 @@ class Table {
   double missing_cell(TableColumn& column, Index where);
   double level(TableColumn& column, std::string_view text, Index where);
   [[noreturn]] void refuse(const TableColumn& column, Index where, std::string_view what) const;
+  /// What a message calls the file whose schema this one follows.
+  std::string_view earlier_file() const {
+    return options_.target_optional ? "the data of the model" : "the first file";
+  }
   bool lacks_target_freely() const { return options_.target_optional || !options_.labels.empty(); }
   void check_first_cells() const;
   void add_notes(Dataset& data) const;

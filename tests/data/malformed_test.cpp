@@ -27,7 +27,10 @@ TEST(Malformed, Csv) {
   EXPECT_EQ(complaint("q,2,3\n4,5,6\nr,5,6\n"), "");
   expect_complaint("a;y\n1,5;2\n", {}, "line 2", "'a'", "decimal comma", "--categorical a");
   expect_complaint("a,y\n\"-1,5\",2\n", {}, "line 2", "decimal comma");
+  expect_complaint("1,5;2,25\n3,5;1,5\n", {}, "decimal comma");
+  expect_complaint("a;y\n1.200,5e1;2\n", {}, "line 2", "decimal comma");
   EXPECT_EQ(complaint("a;y\nx,5;2\n1,;3\n"), "");
+  EXPECT_EQ(complaint("1,x;2,3\n1,y;2,3\n"), "");
   expect_complaint("a,y\r1,2\r3,4\r", {}, "carriage returns alone");
   EXPECT_EQ(complaint("a,y\r\n1,2\r\n3,4\r\n"), "");
   expect_complaint("", {}, "is empty");
