@@ -115,20 +115,17 @@ void warn(const CleanTask& task, CleanData& c) {
 }  // namespace
 
 void CleanTask::validate() const {
-  std::vector<std::string> wrong;
-  const auto require = [&](bool holds, std::string_view option, const auto& value,
-                           std::string_view constraint) {
-    if (!holds) wrong.push_back(fmt::format("--{} {} {}", option, value, constraint));
-  };
-  require(!trusted.empty(), "trusted",
-          "is missing:", "name rows whose labels are right, by a file, a share or a number");
-  require(rows >= 0, "rows", rows, "must be zero (all) or more");
-  require(corrupt >= 0 && corrupt < 1, "corrupt", corrupt, "must be at least 0 and below 1");
-  require(lambda >= 0 && std::isfinite(lambda), "lambda", lambda, "must be zero or more and finite");
-  require(threshold > 0 && threshold < 1, "threshold", threshold, "must lie between 0 and 1");
-  require(decrease >= 0 && std::isfinite(decrease), "decrease", decrease, "must be zero or more and finite");
-  require(iterations >= 0, "iterations", iterations, "must be zero or more");
-  if (!wrong.empty()) throw InvalidInput(fmt::format("{}", fmt::join(wrong, "; ")));
+  WrongOptions wrong;
+  wrong.require(!trusted.empty(), "trusted",
+                "is missing:", "name rows whose labels are right, by a file, a share or a number");
+  wrong.require(rows >= 0, "rows", rows, "must be zero (all) or more");
+  wrong.require(corrupt >= 0 && corrupt < 1, "corrupt", corrupt, "must be at least 0 and below 1");
+  wrong.require(lambda >= 0 && std::isfinite(lambda), "lambda", lambda, "must be zero or more and finite");
+  wrong.require(threshold > 0 && threshold < 1, "threshold", threshold, "must lie between 0 and 1");
+  wrong.require(decrease >= 0 && std::isfinite(decrease), "decrease", decrease,
+                "must be zero or more and finite");
+  wrong.require(iterations >= 0, "iterations", iterations, "must be zero or more");
+  wrong.throw_if_any();
 }
 
 CleanData prepare_clean(const CleanTask& task) {
