@@ -22,12 +22,15 @@ using Vec = Eigen::VectorXd;
 
 /// Of a pool of so many rows, how many the text asks for: a count, or a share; nothing where it names a file.
 std::optional<Index> rows_asked(const std::string& text, std::string_view option, Index pool) {
-  if (text.ends_with('%'))
-    if (const auto part = tuning::share(text, option))
-      return static_cast<Index>(std::round(*part * static_cast<double>(pool)));
   double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return {};
+  if (text.ends_with('%')) {
+    const auto part = tuning::share(text, option);
+    if (!part) return {};
+    value = *part;
+  } else {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) return {};
+  }
   const bool share = value < 1;
   if (!(value >= 0) || (!share && value != std::floor(value)))
     throw InvalidInput(
