@@ -250,12 +250,9 @@ void refuse_contradictions(const TuneArguments& a) {
          "--validation-labels goes with --validation FILE");
   for (const double start : t.starts)
     refuse(start < t.lower || start > t.upper, "--start: the starts must lie within --bounds");
-  for (const auto& [path, option] : {std::pair{&t.validation, "--validation"}, std::pair{&t.test, "--test"}})
-    if (same_file(t.data, *path))
-      throw InvalidInput(
-          fmt::format("tune: {} is the data itself: rows that were learned from say nothing about new "
-                      "ones; give a share (0.2), or another file",
-                      option));
+  require_not_the_data(
+      "tune", t.data, {{"--validation", t.validation}, {"--test", t.test}},
+      "rows that were learned from say nothing about new ones; give a share (0.2), or another file");
 }
 
 int run(TuneArguments a) {
