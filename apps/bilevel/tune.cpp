@@ -275,9 +275,10 @@ int run(TuneArguments a) {
   task.reading = a.data.read_options();
   task.validate();
   refuse_contradictions(a);
+  const std::vector<std::string> beside = endings(task);
   std::vector<std::string> outputs{a.json, a.report, a.save};
   if (!a.checkpoint.empty())
-    for (const std::string& file : kept_files(a.checkpoint, endings(task))) outputs.push_back(file);
+    for (const std::string& file : kept_files(a.checkpoint, beside)) outputs.push_back(file);
   require_outputs("tune", outputs,
                   {task.data, task.validation, task.test, task.groups, task.reading.labels,
                    task.validation_labels, task.test_labels});
@@ -287,7 +288,7 @@ int run(TuneArguments a) {
   const tuning::Prepared prepared = tuning::prepare(task);
   if (!a.save.empty()) require_utf8(prepared);
   const tuning::TuneControl control =
-      control_of("tune", a.checkpoint, a.resume, identity_of(task, prepared), progress, endings(task));
+      control_of("tune", a.checkpoint, a.resume, identity_of(task, prepared), progress, beside);
   const std::string& checkpoint = control.checkpoint;
   const TuneResult result = tuning::tune(task, prepared, control);
   progress.show("");
@@ -315,7 +316,7 @@ int run(TuneArguments a) {
                   }},
                  {a.json, [&] { return json_text(j); }},
                  {a.report, [&] { return report::render(report::tune_page(j)); }}});
-  if (!result.interrupted && !unfinished(result.summary.status)) forget(checkpoint, endings(task));
+  if (!result.interrupted && !unfinished(result.summary.status)) forget(checkpoint, beside);
   return trustworthy(result) ? ok : no;
 }
 
