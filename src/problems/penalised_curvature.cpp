@@ -37,7 +37,7 @@ bool PenalisedCurvature::form() {
   if (formed) return true;
   PenalisedModel& m = model;
   if (!m.forms_hessian()) return false;
-  if (m.gram_at_.size() == at.size() && m.gram_at_ == at) {
+  if (m.gram_at_ == at) {
     stored = m.gram_;
   } else {
     if (!m.training_->dense(bend, stored)) return false;
