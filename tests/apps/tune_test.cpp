@@ -6,7 +6,6 @@
 #include <random>
 #include <thread>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include "program.hpp"
@@ -14,12 +13,6 @@
 namespace {
 
 using namespace program;
-
-std::string write(const std::string& name, const std::string& text) {
-  const std::string path = scratch(name);
-  std::ofstream(path) << text;
-  return path;
-}
 
 std::vector<std::vector<std::string>> table(const std::string& path) {
   std::vector<std::vector<std::string>> rows;
@@ -386,21 +379,6 @@ TEST(Tune, WhatCanBeWrittenIsWritten) {
   EXPECT_TRUE(std::filesystem::exists(model));
 }
 
-/// Starts the program without waiting for it; what it says goes to scratch("said").
-pid_t start(const std::vector<std::string>& arguments) {
-  const std::string said = scratch("said");
-  const pid_t child = ::fork();
-  if (child != 0) return child;
-  const int file = ::open(said.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  ::dup2(file, STDOUT_FILENO);
-  ::dup2(file, STDERR_FILENO);
-  std::vector<char*> argv{const_cast<char*>(BILEVEL_PROGRAM)};
-  for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
-  argv.push_back(nullptr);
-  ::execv(BILEVEL_PROGRAM, argv.data());
-  ::_exit(127);
-}
-
 /// Long enough to be cut short.
 const std::string lasting = "--tolerance 1e-8 --iterations 1000";
 
@@ -458,12 +436,7 @@ TEST(Tune, FilesBesideTheCheckpointAreThoseOfThePerson) {
   std::string table = "a,b,y\n";
   for (int i = 0; i < 60; ++i)
     table += fmt::format("{},{},{}\n", i % 7, i % 11, 3 * (i % 7) - i % 11 + i % 3);
-  const auto put = [](const std::string& path, const std::string& text) {
-    std::ofstream(path, std::ios::binary) << text;
-    return path;
-  };
-  const std::string own = scratch("own");
-  const std::string data = put(scratch("own.1"), table), other = put(scratch("elsewhere.csv"), table);
+  const std::string own = scratch("own"), data = write("own.1", table), other = write("elsewhere.csv", table);
   EXPECT_EQ(run("tune " + data + " --checkpoint " + own).code, 2) << "own.1 is the data";
   EXPECT_EQ(slurp(data), table);
   Result r = run("tune " + other + " --checkpoint " + own);
@@ -471,7 +444,7 @@ TEST(Tune, FilesBesideTheCheckpointAreThoseOfThePerson) {
   EXPECT_NE(r.err.find("is no checkpoint of bilevel and is left alone"), std::string::npos) << r.err;
   EXPECT_EQ(slurp(data), table);
   std::filesystem::remove(data);
-  put(own + ".grid", "notes");
+  write("own.grid", "notes");
   EXPECT_EQ(run("tune " + other + " --checkpoint " + own).code, 2);
   EXPECT_EQ(slurp(own + ".grid"), "notes");
   std::filesystem::remove(own + ".grid");
@@ -479,11 +452,11 @@ TEST(Tune, FilesBesideTheCheckpointAreThoseOfThePerson) {
   EXPECT_EQ(r.code, 2);
   EXPECT_NE(r.err.find("two outputs"), std::string::npos) << r.err;
   // A number beyond any process, and a text that is not ours: both stay.
-  put(own + ".20240101.tmp", "{\"format\":\"bilevel-checkpoint\"");
-  put(own + ".4194000.tmp", "mine");
+  write("own.20240101.tmp", "{\"format\":\"bilevel-checkpoint\"");
+  write("own.4194000.tmp", "mine");
   // What a killed run left goes; what another run left is not taken for a part of this one.
-  put(own + ".4194001.tmp", "{\"format\":\"bilevel-checkpoint\"");
-  put(own, "{\"format\":\"bilevel-checkpoint\"");
+  write("own.4194001.tmp", "{\"format\":\"bilevel-checkpoint\"");
+  write("own", "{\"format\":\"bilevel-checkpoint\"");
   EXPECT_EQ(run("tune " + other + " --checkpoint " + own).code, 0);
   EXPECT_TRUE(std::filesystem::exists(own + ".20240101.tmp"));
   EXPECT_TRUE(std::filesystem::exists(own + ".4194000.tmp"));
@@ -495,8 +468,7 @@ TEST(Tune, FilesBesideTheCheckpointAreThoseOfThePerson) {
 TEST(Tune, TextThatAModelFileCannotHoldIsRefusedBeforeTheWork) {
   std::string table = "a,b,y\n";
   for (int i = 0; i < 60; ++i) table += fmt::format("{},{},{}\n", i % 7, i % 11, i % 2 ? "j\xe4" : "nein");
-  const std::string path = scratch("latin.csv"), kept = scratch("latin.json");
-  std::ofstream(path, std::ios::binary) << table;
+  const std::string path = write("latin.csv", table), kept = scratch("latin.json");
   const Result r = run("tune " + path + " --save " + scratch("latin.model") + " --json " + kept);
   EXPECT_EQ(r.code, 2);
   EXPECT_NE(r.err.find("UTF-8"), std::string::npos) << r.err;
@@ -514,9 +486,7 @@ TEST(Tune, LargeCountsSettle) {
       const double a = normal(engine), b = normal(engine);
       table += fmt::format("{},{},{:.0f}\n", a, b, mean * std::exp(0.3 * a + 0.05 * normal(engine)));
     }
-    const std::string path = scratch("counts.csv");
-    std::ofstream(path) << table;
-    const json j = run_json("tune " + path + " --model poisson", 0);
+    const json j = run_json("tune " + write("counts.csv", table) + " --model poisson", 0);
     EXPECT_GT(j["validation"]["r2"].get<double>(), 0.8) << mean;
   }
 }

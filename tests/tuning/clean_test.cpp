@@ -7,14 +7,12 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <random>
 #include <set>
 #include <sstream>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <bilevel/problems/kernels.hpp>
 
@@ -23,12 +21,6 @@
 
 namespace tuning {
 namespace {
-
-std::string write(const std::string& name, const std::string& text) {
-  const std::string path = scratch(name);
-  std::ofstream(path, std::ios::binary) << text;
-  return path;
-}
 
 std::string digits() {
   const char* named = std::getenv("BILEVEL_DATA");
