@@ -5,45 +5,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <numeric>
 #include <random>
 #include <set>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
+
+#include "scratch.hpp"
 
 namespace tuning {
 namespace {
 
 using bilevel::data::Missing;
 using bilevel::data::Storage;
-
-class Folder {
- public:
-  Folder() : path_(std::filesystem::temp_directory_path() / fmt::format("bilevel_prepared_{}", ::getpid())) {
-    std::filesystem::create_directories(path_);
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(path_ / name) << text;
-    return (path_ / name).string();
-  }
-  std::string path(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
-
-const Folder& folder() {
-  static const Folder one;
-  return one;
-}
 
 /// A table with columns a, b, c, of which `change` may alter some, and a last column `target`.
 struct Table {
@@ -152,7 +127,7 @@ TEST(Prepared, KFoldsUseEveryRowOnce) {
     for (const char* test : {"0", "0.2", "0.33"})
       for (const Storage storage : {Storage::dense, Storage::sparse}) {
         SCOPED_TRACE(fmt::format("{} folds, test {}, storage {}", folds, test, static_cast<int>(storage)));
-        Task task = task_of(folder().write("folds.csv", Table{}.text()));
+        Task task = task_of(write("folds.csv", Table{}.text()));
         task.folds = folds;
         task.test = test;
         task.reading.storage = storage;
@@ -183,7 +158,7 @@ TEST(Prepared, KFoldsUseEveryRowOnce) {
 }
 
 TEST(Prepared, HoldOutAndRefit) {
-  Task task = task_of(folder().write("held.csv", Table{.classes = 0}.text()));
+  Task task = task_of(write("held.csv", Table{.classes = 0}.text()));
   task.validation = "0.25";
   task.model = Model::ridge;
   const Prepared p = prepare(task);
@@ -211,8 +186,7 @@ TEST(Prepared, HoldOutAndRefit) {
 }
 
 TEST(Prepared, ASplitColumnDecides) {
-  Task task =
-      task_of(folder().write("split.csv", Table{.split = {"train", "Train", "validation", "TEST"}}.text()));
+  Task task = task_of(write("split.csv", Table{.split = {"train", "Train", "validation", "TEST"}}.text()));
   task.reading.split = "part";
   const Prepared p = prepare(task);
   EXPECT_TRUE(p.held_out);
@@ -224,7 +198,7 @@ TEST(Prepared, ASplitColumnDecides) {
   for (const Index i : rows_in(p.final.validation))
     EXPECT_EQ(p.source_rows[static_cast<std::size_t>(i)] % 4, 0);
 
-  task.data = folder().write("split.csv", Table{.split = {"x", "y", "z", "test", "x"}}.text());
+  task.data = write("split.csv", Table{.split = {"x", "y", "z", "test", "x"}}.text());
   const Prepared folds = prepare(task);
   EXPECT_FALSE(folds.held_out);
   EXPECT_EQ(folds.folds.size(), 3U);
@@ -234,7 +208,7 @@ TEST(Prepared, ASplitColumnDecides) {
   EXPECT_EQ(rows_in(folds.folds[0].validation).size(), 16U);
 
   // Rows to train on and to test by, none to judge by: either folds of the training rows or a word about it.
-  task.data = folder().write("split.csv", Table{.split = {"train", "test"}}.text());
+  task.data = write("split.csv", Table{.split = {"train", "test"}}.text());
   try {
     expect_partition(prepare(task), 40);
   } catch (const InvalidInput& error) {
@@ -243,10 +217,10 @@ TEST(Prepared, ASplitColumnDecides) {
 }
 
 TEST(Prepared, FilesForValidationAndTest) {
-  const Task base = task_of(folder().write("first.csv", Table{}.text()));
+  const Task base = task_of(write("first.csv", Table{}.text()));
   Task task = base;
-  task.validation = folder().write("second.csv", Table{.rows = 12}.text());
-  task.test = folder().write("third.csv", Table{.rows = 6}.text());
+  task.validation = write("second.csv", Table{.rows = 12}.text());
+  task.test = write("third.csv", Table{.rows = 6}.text());
   const Prepared p = prepare(task);
   EXPECT_EQ(p.training_rows, 40);
   EXPECT_EQ(p.validation_rows, 12);
@@ -261,12 +235,12 @@ TEST(Prepared, FilesForValidationAndTest) {
   const Eigen::MatrixXd x = Table{}.values();
   for (Index i = 0; i < 6; ++i)
     shuffled += fmt::format("{},{},{},{}\n", Table{}.target(i), x(i, 2), x(i, 0), x(i, 1));
-  task.test = folder().write("third.csv", shuffled);
+  task.test = write("third.csv", shuffled);
   const Prepared other = prepare(task);
   for (Index i = 52; i < 58; ++i) EXPECT_LE((raw(other, i) - raw(p, i)).norm(), 1e-12);
 
   task = base;
-  task.test = folder().write("third.csv", Table{.rows = 6}.text());
+  task.test = write("third.csv", Table{.rows = 6}.text());
   const Prepared k = prepare(task);
   EXPECT_EQ(k.folds.size(), 5U);
   EXPECT_EQ(k.training_rows, 40);
@@ -287,7 +261,7 @@ TEST(Prepared, NothingIsLearnedFromRowsThatJudge) {
     table.change = [=](Eigen::MatrixXd& x) {
       if (row >= 0) x.row(row).setConstant(value);
     };
-    Task task = task_of(folder().write("leak.csv", table.text()));
+    Task task = task_of(write("leak.csv", table.text()));
     task.reading.split = "part";
     task.reading.storage = storage;
     return prepare(task);
@@ -308,7 +282,7 @@ TEST(Prepared, NothingIsLearnedFromRowsThatJudge) {
   const auto folds = [&](double value) {
     Table table{.split = {"x", "y"}};
     table.change = [=](Eigen::MatrixXd& x) { x(0, 1) += value; };
-    Task task = task_of(folder().write("leak.csv", table.text()));
+    Task task = task_of(write("leak.csv", table.text()));
     task.reading.split = "part";
     return prepare(task);
   };
@@ -325,7 +299,7 @@ TEST(Prepared, ConstantColumnsAreNamedAndSilentOnesKept) {
     x(2, 0) = 5;
     for (Index i = 0; i < x.rows(); ++i) x(i, 2) = i == 1 ? 1 : 0;  // changes in fold y alone
   };
-  Task task = task_of(folder().write("constant.csv", table.text()));
+  Task task = task_of(write("constant.csv", table.text()));
   task.reading.split = "part";
   for (const Storage storage : {Storage::dense, Storage::sparse}) {
     task.reading.storage = storage;
@@ -357,7 +331,7 @@ TEST(Prepared, WhereMostCellsOfAColumnAgreeOnlyTheOthersAreStored) {
     for (Index j = 0; j < flags; ++j) text += fmt::format("{},", cells(i, j) = engine() % 15 ? -0.25 : 3.5);
     text += fmt::format("{},{}\n", cells(i, flags) = 5 + normal(engine), i % 2);
   }
-  Task task = task_of(folder().write("flags.csv", text));
+  Task task = task_of(write("flags.csv", text));
   for (const bool standardize : {true, false}) {
     task.standardize = standardize;
     task.reading.storage = Storage::automatic;
@@ -375,7 +349,7 @@ TEST(Prepared, WhereMostCellsOfAColumnAgreeOnlyTheOthersAreStored) {
   }
   // Too many cells are left: dense.
   task.reading.storage = Storage::automatic;
-  task.data = folder().write("plain.csv", Table{}.text());
+  task.data = write("plain.csv", Table{}.text());
   EXPECT_FALSE(prepare(task).samples.matrix->sparse());
 }
 
@@ -388,7 +362,7 @@ TEST(Prepared, MissingCellsGetTheMeanOfTheTrainingRows) {
                         : i % 6 == 5 ? "validation"
                                      : "train",
                         cells[i % 6], i * i % 7, i % 4 < 2 ? "p" : "q");
-  Task task = task_of(folder().write("missing.csv", text));
+  Task task = task_of(write("missing.csv", text));
   task.reading.split = "part";
   EXPECT_THROW(prepare(task), InvalidInput) << "refused unless asked for";
   task.reading.missing = Missing::mean;
@@ -406,7 +380,7 @@ TEST(Prepared, GroupsFromAFileASeparatorOrOneHotColumns) {
   const char* colours[] = {"red", "green", "blue"};
   for (int i = 0; i < 30; ++i)
     text += fmt::format("{},{},{},{}\n", i * 7 % 11, i * 5 % 13, colours[i % 3], i % 2 ? "p" : "q");
-  Task task = task_of(folder().write("groups.csv", text));
+  Task task = task_of(write("groups.csv", text));
   task.penalty = Penalty::per_group;
   const Prepared origin = prepare(task);
   EXPECT_EQ(origin.hyperparameters, (std::vector<std::string>{"size_x", "size_y", "colour"}));
@@ -417,8 +391,7 @@ TEST(Prepared, GroupsFromAFileASeparatorOrOneHotColumns) {
   EXPECT_EQ(separated.hyperparameters[0], "size");
   EXPECT_EQ(separated.penalties.of, (std::vector<Index>{0, 0, 1, 2, 3}));
   // A line may name a feature, or the column that a one-hot feature came from.
-  task.groups =
-      folder().write("groups.txt", "size_x shape\nsize_y shape\r\n\ncolour=red  warm\ncolour, cold\n");
+  task.groups = write("groups.txt", "size_x shape\nsize_y shape\r\n\ncolour=red  warm\ncolour, cold\n");
   const Prepared named = prepare(task);
   ASSERT_EQ(named.hyperparameters.size(), 3U);
   for (std::size_t j = 0; j < named.names.size(); ++j) {
@@ -426,7 +399,7 @@ TEST(Prepared, GroupsFromAFileASeparatorOrOneHotColumns) {
     EXPECT_EQ(group, j < 2 ? "shape" : named.names[j] == "colour=red" ? "warm" : "cold") << named.names[j];
   }
   const auto refused = [&](const std::string& lines) -> std::string {
-    task.groups = folder().write("groups.txt", lines);
+    task.groups = write("groups.txt", lines);
     try {
       prepare(task);
     } catch (const InvalidInput& error) {
@@ -439,7 +412,7 @@ TEST(Prepared, GroupsFromAFileASeparatorOrOneHotColumns) {
   EXPECT_NE(refused("size_x shape\nsize_x form\n").find("line 2"), std::string::npos);
   EXPECT_NE(refused("size_x\n").find("line 1"), std::string::npos);
 
-  task = task_of(folder().write("three.csv", Table{.classes = 3}.text()));
+  task = task_of(write("three.csv", Table{.classes = 3}.text()));
   task.penalty = Penalty::per_class;
   const Prepared classes = prepare(task);
   EXPECT_EQ(classes.hyperparameters, (std::vector<std::string>{"class0", "class1", "class2"}));
@@ -453,12 +426,12 @@ TEST(Prepared, GroupsFromAFileASeparatorOrOneHotColumns) {
 TEST(Prepared, TheModelFollowsFromTheTarget) {
   std::string whole = "a,b,target\n";
   for (int i = 0; i < 40; ++i) whole += fmt::format("{},{},{}\n", i * i % 17, i % 5, i % 4);
-  const Prepared numbers = prepare(task_of(folder().write("whole.csv", whole)));
+  const Prepared numbers = prepare(task_of(write("whole.csv", whole)));
   EXPECT_EQ(numbers.model, Model::ridge);
   ASSERT_FALSE(numbers.notes.empty());
   EXPECT_NE(numbers.notes.back().find("softmax, if its 4 whole numbers are classes"), std::string::npos);
   const auto model = [](int classes) {
-    return prepare(task_of(folder().write("model.csv", Table{.classes = classes}.text()))).model;
+    return prepare(task_of(write("model.csv", Table{.classes = classes}.text()))).model;
   };
   EXPECT_EQ(model(2), Model::logistic);
   EXPECT_EQ(model(3), Model::softmax);
@@ -522,7 +495,7 @@ TEST(Prepared, SaysWhatIsWrongAndWhatToDo) {
   };
   for (std::size_t k = 0; k < list.size(); ++k) {
     SCOPED_TRACE(fmt::format("case {}: {}", k, list[k].expected));
-    Task task = task_of(folder().write("bad.csv", list[k].text));
+    Task task = task_of(write("bad.csv", list[k].text));
     list[k].change(task);
     try {
       prepare(task);
@@ -534,8 +507,8 @@ TEST(Prepared, SaysWhatIsWrongAndWhatToDo) {
     }
   }
   // A label that only the test file has.
-  Task task = task_of(folder().write("bad.csv", plain.text()));
-  task.test = folder().write("more.csv", "a,b,c,target\n1,2,3,class0\n1,2,3,class9\n");
+  Task task = task_of(write("bad.csv", plain.text()));
+  task.test = write("more.csv", "a,b,c,target\n1,2,3,class0\n1,2,3,class9\n");
   try {
     prepare(task);
     ADD_FAILURE() << "nothing was thrown";
