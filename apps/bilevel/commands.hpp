@@ -14,5 +14,6 @@ std::function<int()> add_paper(CLI::App& program);
 std::function<int()> add_tune(CLI::App& program);
 std::function<int()> add_predict(CLI::App& program);
 std::function<int()> add_clean(CLI::App& program);
+std::function<int()> add_train(CLI::App& program);
 
 }  // namespace app

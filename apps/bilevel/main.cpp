@@ -29,6 +29,7 @@ int run(int argc, char** argv) {
       "Examples:\n"
       "  bilevel tune data.csv --target y --report report.html   tune a model's penalties on your data\n"
       "  bilevel clean data.csv --target y --trusted good.csv    find the rows whose labels are wrong\n"
+      "  bilevel train mnist/ --energy hopfield --layers 784-512-10   train a network that settles\n"
       "  bilevel doctor --problem logistic          is this problem fit for gradient-based learning?\n"
       "  bilevel solve --problem ridge --json r.json   learn its parameters\n"
       "  bilevel compare --problem ridge            every estimator side by side\n"
@@ -37,8 +38,9 @@ int run(int argc, char** argv) {
       "internal error.");
   const std::vector<std::pair<std::string, std::function<int()>>> commands{
       {"tune", app::add_tune(program)},   {"predict", app::add_predict(program)},
-      {"clean", app::add_clean(program)}, {"doctor", app::add_doctor(program)},
-      {"solve", app::add_solve(program)}, {"compare", app::add_compare(program)},
+      {"clean", app::add_clean(program)}, {"train", app::add_train(program)},
+      {"doctor", app::add_doctor(program)}, {"solve", app::add_solve(program)},
+      {"compare", app::add_compare(program)},
 #ifdef BILEVEL_CLAIMS
       {"paper", app::add_paper(program)},
 #endif

@@ -58,8 +58,7 @@ struct Propagation<S>::State {
         stencil(options.nudge == Nudge::central
                     ? Stencil::central()
                     : Stencil::forward(options.nudge == Nudge::forward ? options.points : 2)),
-        couplings(a),
-        engine(options.seed) {
+        couplings(a) {
     for (int t = 0; t < thread_count(); ++t) blocks.push_back(std::make_unique<Block<S>>(couplings));
     for (Index k = 1; k <= a.depth(); ++k) {
       const Index columns = a.width(k - 1), parts = std::min<Index>(8, (columns + 31) / 32);
@@ -102,7 +101,7 @@ struct Propagation<S>::State {
   PropagationOptions options;
   Stencil stencil;
   LiveCouplings<S> couplings;
-  std::mt19937_64 engine;
+  std::uint64_t gradients = 0;
   std::vector<std::unique_ptr<Block<S>>> blocks;
   std::vector<std::vector<Matrix>> free_states;  // of each thread, layer by layer
   std::vector<Slab> slabs;
@@ -281,15 +280,21 @@ const PropagationOptions& Propagation<S>::options() const {
 }
 
 template <class S>
+void Propagation<S>::seek(std::uint64_t gradients) {
+  state_->gradients = gradients;
+}
+
+template <class S>
 BatchOutcome Propagation<S>::gradient(const S* theta, const S* inputs, const S* targets, Index batch,
                                       S* states, S* gradient) {
   const OneBlasThread one;
   State& s = *state_;
   s.make_room(batch);
   s.couplings.set(theta);
-  const double sign = s.options.nudge == Nudge::random_sign && s.engine() % 2 == 1 ? -1 : 1;
+  std::mt19937_64 engine(s.options.seed + 0x9E3779B97F4A7C15ull * ++s.gradients);
+  const double sign = s.options.nudge == Nudge::random_sign && engine() % 2 == 1 ? -1 : 1;
   const double beta = sign * s.options.beta;
-  const std::uint64_t noise_seed = s.options.noise > 0 ? s.engine() : 0;
+  const std::uint64_t noise_seed = engine();
   const S scale = static_cast<S>(-1 / (beta * static_cast<double>(batch)));
   const Index count = (batch + Block<S>::most_samples - 1) / Block<S>::most_samples;
   const auto slabs = static_cast<Index>(s.slabs.size());
@@ -329,7 +334,7 @@ BatchOutcome Propagation<S>::settle(const S* theta, const S* inputs, const S* ta
   const Index count = (batch + Block<S>::most_samples - 1) / Block<S>::most_samples;
   if (s.per_block.size() < static_cast<std::size_t>(count))
     s.per_block.resize(static_cast<std::size_t>(count));
-  const std::uint64_t noise_seed = s.options.noise > 0 ? s.engine() : 0;
+  const std::uint64_t noise_seed = std::mt19937_64(~s.options.seed)();
 #pragma omp parallel for schedule(dynamic, 1) num_threads(static_cast <int>(s.blocks.size()))
   for (Index i = 0; i < count; ++i) {
     Block<S>& block = *s.blocks[static_cast<std::size_t>(thread_number())];

@@ -53,6 +53,8 @@ class Propagation {
   /// size of θ.
   BatchOutcome gradient(const S* theta, const S* inputs, const S* targets, Index batch, S* states,
                         S* gradient);
+  /// Signs and noise of a batch follow from the seed and the number of gradients before it: this many.
+  void seek(std::uint64_t gradients);
   /// The free phase alone; `outputs` (n_K × batch) may be null.
   BatchOutcome settle(const S* theta, const S* inputs, const S* targets, Index batch, S* outputs);
 

@@ -1,0 +1,104 @@
+#include <bilevel/networks/backpropagation.hpp>
+
+#include <cmath>
+
+#include "gemm.hpp"
+#include "live_couplings.hpp"
+
+namespace bilevel::networks {
+
+template <class S>
+struct Backpropagation<S>::State {
+  using Matrix = Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic>;
+  using Vector = Eigen::Matrix<S, Eigen::Dynamic, 1>;
+
+  Architecture a;
+  std::vector<Matrix> u, s, back;
+};
+
+template <class S>
+Backpropagation<S>::Backpropagation(Architecture architecture)
+    : state_(std::make_unique<State>(
+          State{(architecture.validate().throw_if_any(), std::move(architecture)), {}, {}, {}})) {
+  if (state_->a.energy != Energy::predictive_coding)
+    throw InvalidInput(fmt::format(
+        "backpropagation needs a feed-forward network, which predictive coding describes and {} does not",
+        name(state_->a.energy)));
+  for (auto* each : {&state_->u, &state_->s, &state_->back})
+    each->resize(static_cast<std::size_t>(state_->a.depth()));
+}
+
+template <class S>
+Backpropagation<S>::~Backpropagation() = default;
+
+template <class S>
+BatchOutcome Backpropagation<S>::gradient(const S* theta, const S* inputs, const S* targets, Index batch,
+                                          S* gradient) {
+  using Matrix = typename State::Matrix;
+  using Vector = typename State::Vector;
+  State& t = *state_;
+  const Architecture& a = t.a;
+  const auto& loops = kernels::table<S>();
+  const kernels::Squash squash = squash_of(a);
+  const Index last = a.depth();
+  const S* below = inputs;
+  for (Index k = 1; k <= last; ++k) {
+    const LayerParameters p = a.layer(k);
+    const auto i = static_cast<std::size_t>(k - 1);
+    t.u[i].resize(p.units, batch);
+    t.back[i].resize(p.units, batch);
+    gemm(Transposed::no, Transposed::no, p.units, batch, p.inputs, S(1), theta + p.weights, p.units, below,
+         p.inputs, S(0), t.u[i].data(), p.units);
+    t.u[i].colwise() += Eigen::Map<const Vector>(theta + p.bias, p.units);
+    if (k == last) break;
+    t.s[i].resize(p.units, batch);
+    loops.squash(squash, p.units * batch, t.u[i].data(), t.s[i].data());
+    below = t.s[i].data();
+  }
+  BatchOutcome outcome;
+  const Eigen::Map<const Matrix> y(targets, a.outputs(), batch);
+  Matrix& output = t.u.back();
+  Matrix& error = t.back.back();
+  if (a.read_out == ReadOut::squared) {
+    error = output - y;
+    outcome.cost = 0.5 * static_cast<double>(error.squaredNorm());
+  } else {
+    loops.softmax(a.outputs(), batch, output.data(), error.data());
+    for (Index n = 0; n < batch; ++n)
+      for (Index i = 0; i < a.outputs(); ++i)
+        if (y(i, n) != 0)
+          outcome.cost -= static_cast<double>(y(i, n)) * std::log(static_cast<double>(error(i, n)));
+    error -= y;
+  }
+  for (Index n = 0; n < batch; ++n) {
+    Index chosen = 0, meant = 0;
+    output.col(n).maxCoeff(&chosen);
+    y.col(n).maxCoeff(&meant);
+    outcome.wrong += chosen != meant ? 1 : 0;
+  }
+  const S share = S(1) / static_cast<S>(batch);
+  for (Index k = last; k >= 1; --k) {
+    const LayerParameters p = a.layer(k);
+    const auto i = static_cast<std::size_t>(k - 1);
+    const S* const previous = k == 1 ? inputs : t.s[i - 1].data();
+    gemm(Transposed::no, Transposed::yes, p.units, p.inputs, batch, share, t.back[i].data(), p.units,
+         previous, p.inputs, S(0), gradient + p.weights, p.units);
+    Eigen::Map<Vector>(gradient + p.bias, p.units) = share * t.back[i].rowwise().sum();
+    if (k == 1) break;
+    gemm(Transposed::yes, Transposed::no, p.inputs, batch, p.units, S(1), theta + p.weights, p.units,
+         t.back[i].data(), p.units, S(0), t.back[i - 1].data(), p.inputs);
+    const auto s = t.s[i - 1].array();
+    if (a.activation == Activation::tanh)
+      t.back[i - 1].array() *= S(1) - s.square();
+    else
+      t.back[i - 1].array() *= s * (S(1) - s);
+  }
+  outcome.cost *= static_cast<double>(share);
+  outcome.finite = std::isfinite(outcome.cost);
+  return outcome;
+}
+
+template class Backpropagation<float>;
+template class Backpropagation<double>;
+
+}  // namespace bilevel::networks

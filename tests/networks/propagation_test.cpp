@@ -1,0 +1,235 @@
+#include "network_cases.hpp"
+
+#include <gtest/gtest.h>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#include <bilevel/gradient/stencil.hpp>
+#include <bilevel/networks/backpropagation.hpp>
+#include <bilevel/networks/propagation.hpp>
+#include <bilevel/problems/kernels.hpp>
+
+#include <conformance/allocation_counter.hpp>
+
+namespace {
+
+using namespace network_cases;
+using bilevel::Nudge;
+using bilevel::Stencil;
+
+struct Kind {
+  Nudge nudge;
+  int points;
+};
+constexpr Kind kinds[] = {{Nudge::forward, 2}, {Nudge::forward, 3}, {Nudge::forward, 5}, {Nudge::central, 2}};
+
+PropagationOptions options_of(const Architecture& a, const Kind& kind) {
+  PropagationOptions o{.nudge = kind.nudge, .points = kind.points, .beta = 0.3};
+  o.free.max_steps = 9;
+  o.nudged.max_steps = 5;
+  if (a.energy == Energy::predictive_coding) o.free.step = o.nudged.step = 0.2;
+  return o;
+}
+
+/// The same phases by the inner solver, the gradient from ∂θL_in as the estimator's formula has it.
+Vec by_the_formula(NetworkProblem& network, const PropagationOptions& o) {
+  const Vec& theta = network.initial_theta();
+  const Stencil stencil = o.nudge == Nudge::central ? Stencil::central() : Stencil::forward(o.points);
+  Vec start = network.initial_phi();
+  if (network.architecture().energy == Energy::predictive_coding) {
+    Relaxation tightly(network, tight(network.architecture()));
+    start = tightly.solve(theta, 0, start).phi;
+  }
+  Relaxation free(network, o.free), nudged(network, o.nudged);
+  const Vec settled = free.solve(theta, 0, start).phi;
+  Vec gradient = Vec::Zero(theta.size()), slope(theta.size());
+  for (std::size_t i = 0; i < stencil.points().size(); ++i) {
+    const double beta = stencil.points()[i] * o.beta;
+    network.inner(beta == 0 ? settled : nudged.solve(theta, beta, settled).phi, theta, {.theta = &slope});
+    gradient += stencil.coefficient(i) / o.beta * slope;
+  }
+  return gradient;
+}
+
+TEST(Propagation, IsTheEstimatorsFormula) {
+  for (const Architecture& a : architectures())
+    for (const Kind& kind : kinds) {
+      SCOPED_TRACE(
+          fmt::format("{}, nudge {}, {} points", label(a), static_cast<int>(kind.nudge), kind.points));
+      // More than one block, the last one not full.
+      NetworkProblem network = problem(a, 70, 3);
+      const PropagationOptions o = options_of(a, kind);
+      const Vec truth = by_the_formula(network, o);
+      Propagation<double> fast(a, o);
+      Vec gradient(network.initial_theta().size());
+      const auto outcome = fast.gradient(network.initial_theta().data(), network.samples().inputs.data(),
+                                         network.samples().targets.data(), 70, nullptr, gradient.data());
+      EXPECT_TRUE(outcome.finite);
+      EXPECT_LE((gradient - truth).norm(), 1e-10 * truth.norm());
+
+      Propagation<float> single(a, o);
+      const Eigen::VectorXf theta = network.initial_theta().cast<float>();
+      const Eigen::MatrixXf inputs = network.samples().inputs.cast<float>(),
+                            targets = network.samples().targets.cast<float>();
+      Eigen::VectorXf rounded(theta.size());
+      single.gradient(theta.data(), inputs.data(), targets.data(), 70, nullptr, rounded.data());
+      EXPECT_LE((rounded.cast<double>() - truth).norm(), 2e-4 * truth.norm());
+    }
+}
+
+TEST(Propagation, EveryTargetOfTheKernelsComputesTheSame) {
+  namespace kernels = bilevel::problems::kernels;
+  const kernels::Target before = kernels::chosen();
+  for (const Architecture& a : architectures()) {
+    SCOPED_TRACE(label(a));
+    NetworkProblem network = problem(a, 9, 3);
+    const PropagationOptions o = options_of(a, kinds[3]);
+    const Vec truth = by_the_formula(network, o);
+    for (const auto target : {kernels::Target::baseline, kernels::Target::avx2, kernels::Target::avx512}) {
+      if (!kernels::available(target)) continue;
+      kernels::use(target);
+      Propagation<double> fast(a, o);
+      Vec gradient(truth.size());
+      fast.gradient(network.initial_theta().data(), network.samples().inputs.data(),
+                    network.samples().targets.data(), 9, nullptr, gradient.data());
+      EXPECT_LE((gradient - truth).norm(), 1e-10 * truth.norm()) << kernels::name(target);
+    }
+  }
+  kernels::use(before);
+}
+
+TEST(Propagation, RandomSignsAreThoseOfTheSeedAndTheCount) {
+  const Architecture a{.energy = Energy::hopfield, .layers = {5, 7, 3}};
+  NetworkProblem network = problem(a, 8, 1);
+  PropagationOptions o = options_of(a, {Nudge::random_sign, 2});
+  const auto gradient = [&](Propagation<double>& p) {
+    Vec g(network.initial_theta().size());
+    p.gradient(network.initial_theta().data(), network.samples().inputs.data(),
+               network.samples().targets.data(), 8, nullptr, g.data());
+    return g;
+  };
+  Propagation<double> first(a, o);
+  std::vector<Vec> seen;
+  for (int i = 0; i < 12; ++i) seen.push_back(gradient(first));
+  int different = 0;
+  for (const Vec& each : seen) different += (each - seen[0]).norm() > 1e-6 * seen[0].norm() ? 1 : 0;
+  EXPECT_GT(different, 0);
+  EXPECT_LT(different, 12);
+  Propagation<double> second(a, o);
+  second.seek(7);
+  EXPECT_EQ(gradient(second), seen[7]);
+}
+
+TEST(Propagation, ThreadsChangeNothing) {
+#ifdef _OPENMP
+  const int before = omp_get_max_threads();
+  for (const Architecture& a : architectures()) {
+    if (a.layers.size() != 4) continue;
+    SCOPED_TRACE(label(a));
+    NetworkProblem network = problem(a, 300, 5);
+    PropagationOptions o = options_of(a, kinds[3]);
+    o.noise = 0.01;
+    Vec first;
+    for (const int threads : {1, 2, 3}) {
+      omp_set_num_threads(threads);
+      Propagation<double> fast(a, o);
+      Vec gradient(network.initial_theta().size());
+      fast.gradient(network.initial_theta().data(), network.samples().inputs.data(),
+                    network.samples().targets.data(), 300, nullptr, gradient.data());
+      if (first.size() == 0) first = gradient;
+      EXPECT_EQ(gradient, first) << threads << " threads";
+    }
+  }
+  omp_set_num_threads(before);
+#else
+  GTEST_SKIP() << "built without OpenMP";
+#endif
+}
+
+TEST(Propagation, PersistentStatesGoOnWhereTheyEnded) {
+  const Architecture a{.energy = Energy::hopfield, .layers = {5, 7, 6, 3}};
+  NetworkProblem network = problem(a, 70, 8);
+  PropagationOptions o = options_of(a, kinds[3]);
+  o.free.max_steps = 6;
+  const double* const theta = network.initial_theta().data();
+  Propagation<double> fast(a, o);
+  Mat states = Mat::Zero(a.states(), 70);
+  Vec gradient(network.initial_theta().size());
+  const auto first = fast.gradient(theta, network.samples().inputs.data(), network.samples().targets.data(),
+                                   70, states.data(), gradient.data());
+  const auto second = fast.gradient(theta, network.samples().inputs.data(), network.samples().targets.data(),
+                                    70, states.data(), gradient.data());
+  EXPECT_LT(second.residual, 0.1 * first.residual);
+  // Six steps and six more are twelve.
+  o.free.max_steps = 12;
+  Relaxation twelve(network, o.free);
+  const Vec phi = twelve.solve(network.initial_theta(), 0, network.initial_phi()).phi;
+  for (Index n = 0; n < 70; ++n)
+    for (Index k = 1, at = 0, offset = 0; k <= a.depth(); at += a.width(k), offset += 70 * a.width(k++))
+      EXPECT_LE(
+          (states.col(n).segment(at, a.width(k)) - phi.segment(offset + n * a.width(k), a.width(k))).norm(),
+          1e-12);
+}
+
+TEST(Propagation, AllocatesNothingOnceABatchWasSeen) {
+  for (const Architecture& a : architectures()) {
+    if (a.layers.size() != 3) continue;
+    SCOPED_TRACE(label(a));
+    NetworkProblem network = problem(a, 40, 5);
+    Propagation<double> fast(a, options_of(a, kinds[3]));
+    Vec gradient(network.initial_theta().size());
+    const Vec theta = network.initial_theta();
+    const auto once = [&] {
+      fast.gradient(theta.data(), network.samples().inputs.data(), network.samples().targets.data(), 40,
+                    nullptr, gradient.data());
+    };
+    once();
+    const auto before = bilevel::conformance::allocations.load();
+    once();
+    EXPECT_EQ(bilevel::conformance::allocations.load(), before);
+  }
+}
+
+TEST(Propagation, SaysThatAStateIsNotFinite) {
+  const Architecture a{.energy = Energy::hopfield, .layers = {5, 7, 3}};
+  NetworkProblem network = problem(a, 4, 1);
+  Vec theta = network.initial_theta();
+  theta[a.layer(2).weights] = std::nan("");
+  Propagation<double> fast(a, options_of(a, kinds[3]));
+  Vec gradient(theta.size());
+  EXPECT_FALSE(fast.gradient(theta.data(), network.samples().inputs.data(), network.samples().targets.data(),
+                             4, nullptr, gradient.data())
+                   .finite);
+}
+
+TEST(Propagation, RefusesOptionsOutOfRange) {
+  const Architecture a{.energy = Energy::hopfield, .layers = {5, 3}};
+  EXPECT_THROW(Propagation<float>(a, {.beta = 0}), InvalidInput);
+  EXPECT_THROW(Propagation<float>(a, {.points = 9}), InvalidInput);
+  EXPECT_THROW(Propagation<float>(a, {.noise = -1}), InvalidInput);
+  EXPECT_THROW((Propagation<float>({.energy = Energy::resistive, .layers = {3, 2}}, {})), InvalidInput);
+}
+
+TEST(Backpropagation, IsTheLimitOfPropagation) {
+  for (const Architecture& a : architectures()) {
+    SCOPED_TRACE(label(a));
+    if (a.energy != Energy::predictive_coding) {
+      EXPECT_THROW(Backpropagation<double>{a}, InvalidInput);
+      continue;
+    }
+    NetworkProblem network = problem(a, 20, 2);
+    Vec exact(network.initial_theta().size()), nudged = exact;
+    Backpropagation<double>(a).gradient(network.initial_theta().data(), network.samples().inputs.data(),
+                                        network.samples().targets.data(), 20, exact.data());
+    PropagationOptions o{.nudge = Nudge::central, .beta = 1e-4};
+    o.free = {.step = 0.3, .max_steps = 1};
+    o.nudged = {.step = 0.3, .max_steps = 3000, .tolerance = 1e-16};
+    Propagation<double>(a, o).gradient(network.initial_theta().data(), network.samples().inputs.data(),
+                                       network.samples().targets.data(), 20, nullptr, nudged.data());
+    EXPECT_LE((nudged - exact).norm(), 1e-6 * exact.norm());
+  }
+}
+
+}  // namespace

@@ -1,0 +1,283 @@
+#include "training/trainer.hpp"
+
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "scratch.hpp"
+#include "training/kept_training.hpp"
+#include "training/network_file.hpp"
+
+namespace {
+
+using namespace training;
+using bilevel::Status;
+
+std::string complaint(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const InvalidInput& refusal) {
+    return refusal.what();
+  }
+  return "nothing";
+}
+
+#define EXPECT_COMPLAINT(act, part) \
+  EXPECT_NE(complaint([&] { act; }).find(part), std::string::npos) << complaint([&] { act; })
+
+TrainTask small_task() {
+  TrainTask task;
+  task.rows = 600;
+  task.epochs = 3;
+  task.layers = "40";
+  return task;
+}
+
+Settings settings_of(const TrainTask& task, const TrainData& data) {
+  return settle_task(task, data.features(), data.train.rows(), static_cast<Index>(data.classes.size()));
+}
+
+TEST(TrainTask, LayersAreCompletedByTheData) {
+  TrainTask task;
+  const auto layers = [&](const std::string& text) {
+    task.layers = text;
+    return settle_task(task, 20, 100, 4).architecture.layers;
+  };
+  EXPECT_EQ(layers("20-7-4"), (std::vector<Index>{20, 7, 4}));
+  EXPECT_EQ(layers("7"), (std::vector<Index>{20, 7, 4}));
+  EXPECT_EQ(layers("7-5"), (std::vector<Index>{20, 7, 5, 4}));
+  EXPECT_EQ(layers("20-4"), (std::vector<Index>{20, 4}));
+  EXPECT_COMPLAINT(layers("21-7-4"), "the data has 20 features, the first layer 21 units");
+  EXPECT_COMPLAINT(layers("20-7-5"), "the data has 4 classes, the last layer 5 units");
+  for (const char* bad : {"20-", "-4", "a", "20--4", "0", "20-7x-4"})
+    EXPECT_COMPLAINT(layers(bad), "joined by '-'");
+}
+
+TEST(TrainTask, WhatDoesNotGoTogetherIsRefused) {
+  TrainTask task;
+  task.estimator = "ep-holomorphic";
+  EXPECT_COMPLAINT(settle_task(task, 5, 9, 2), "clip units are not analytic");
+  task.estimator = "backpropagation";
+  EXPECT_COMPLAINT(settle_task(task, 5, 9, 2), "is for --energy predictive-coding");
+  task.estimator = "guess";
+  EXPECT_COMPLAINT(settle_task(task, 5, 9, 2), "there is no --estimator guess");
+  task.estimator = "";
+  task.gain = 2;
+  EXPECT_COMPLAINT(settle_task(task, 5, 9, 2), "belong to --energy resistive");
+  task = {};
+  task.energy = "resistive";
+  task.read_out = "cross-entropy";
+  EXPECT_COMPLAINT(settle_task(task, 5, 9, 2), "nudging a circuit");
+  task = {};
+  task.layer_rates = {1, 2, 3};
+  EXPECT_COMPLAINT(settle_task(task, 5, 9, 2), "has 3 factors, and there are 2 layers");
+  task = {};
+  task.decay = 1.5;
+  task.noise = -1;
+  EXPECT_COMPLAINT(task.validate(), "--decay 1.5 must lie in (0, 1]; --noise -1");
+}
+
+TEST(Load, CsvWithTheLabelLastAndNoHeader) {
+  std::string text;
+  for (int i = 0; i < 50; ++i) text += fmt::format("{},{},{}\n", i, i * i % 7, i % 3 == 0 ? 10 : i % 3);
+  TrainTask task;
+  task.data = write("plain.csv", text);
+  const TrainData data = load(task);
+  EXPECT_EQ(data.features(), 2);
+  EXPECT_EQ(data.train.rows() + data.test.rows(), 50);
+  EXPECT_EQ(data.test.rows(), 10);
+  EXPECT_EQ(data.classes, (std::vector<std::string>{"1", "2", "10"}));
+  // Standardised by the training rows.
+  EXPECT_NEAR(data.train.inputs.row(0).mean(), 0, 1e-6);
+  EXPECT_NEAR(data.train.inputs.row(0).squaredNorm() / static_cast<float>(data.train.rows()), 1, 1e-5);
+}
+
+TEST(Load, ComplaintsNameTheFileAndTheRow) {
+  TrainTask task;
+  task.data = write("train.csv", "1,2,a\n3,4,b\n5,6,a\n7,8,b\n");
+  task.test = write("test.csv", "1,2,a\n3,4,c\n");
+  EXPECT_COMPLAINT(load(task), "test.csv");
+  task.test = "1.5";
+  EXPECT_COMPLAINT(load(task), "--test 1.5 must be a file or a share between 0 and 1");
+  task.test = "";
+  task.data = write("numbers.csv", "1,2,0.5\n3,4,0.7\n");
+  EXPECT_COMPLAINT(load(task), "row 1 has the label 0.5; labels are classes");
+  task.data = write("one.csv", "1,2,3\n3,4,3\n");
+  EXPECT_COMPLAINT(load(task), "there is nothing to tell apart");
+  std::filesystem::create_directories(scratch("empty"));
+  task.data = scratch("empty");
+  EXPECT_COMPLAINT(load(task), "there is no train-images-idx3-ubyte");
+}
+
+TEST(Train, EveryEnergyLearnsDrawnDigits) {
+  for (const char* energy : {"hopfield", "predictive-coding", "resistive"}) {
+    SCOPED_TRACE(energy);
+    TrainTask task = small_task();
+    task.rows = 2000;
+    task.energy = energy;
+    task.epochs = 6;
+    const TrainData data = load(task);
+    const TrainResult result = train(settings_of(task, data), data, {});
+    EXPECT_EQ(result.status, Status::converged) << result.message;
+    ASSERT_EQ(result.epochs.size(), 6U);
+    EXPECT_LT(result.epochs.back().test_error, 0.12);
+    EXPECT_LT(result.epochs.back().train_error, result.epochs.front().train_error);
+    // The gradient that trains is close to the exact one.
+    ASSERT_TRUE(result.probe);
+    EXPECT_GT(result.probe->cosine, 0.95);
+    EXPECT_TRUE(result.warnings.empty()) << result.warnings[0];
+    ASSERT_FALSE(result.traces.empty());
+    for (const Trace& trace : result.traces)
+      for (std::size_t i = 1; i < trace.energy.size(); ++i)
+        EXPECT_LE(trace.energy[i], trace.energy[i - 1] + 1e-9 * std::abs(trace.energy[i]))
+            << "β " << trace.beta << ", step " << i;
+  }
+}
+
+TEST(Train, OtherEstimatorsLearnToo) {
+  for (const auto& [energy, activation, estimator] : {std::array{"hopfield", "tanh", "ep-holomorphic"},
+                                                      {"hopfield", "clip", "implicit-cg"},
+                                                      {"hopfield", "clip", "implicit-neumann"},
+                                                      {"predictive-coding", "tanh", "backpropagation"},
+                                                      {"hopfield", "clip", "ep-random-sign"},
+                                                      {"hopfield", "clip", "ep-forward-3"}}) {
+    SCOPED_TRACE(estimator);
+    TrainTask task = small_task();
+    task.energy = energy;
+    task.activation = activation;
+    task.estimator = estimator;
+    task.rows = 200;
+    task.layers = "12";
+    task.epochs = 2;
+    task.scale = 0.5;
+    if (task.estimator == std::string("ep-holomorphic")) task.beta = 0.1;
+    const TrainData data = load(task);
+    const TrainResult result = train(settings_of(task, data), data, {});
+    EXPECT_EQ(result.status, Status::converged) << result.message;
+    EXPECT_LT(result.epochs.back().train_error, 0.85);
+    ASSERT_TRUE(result.probe);
+    EXPECT_GT(result.probe->cosine, 0.9);
+  }
+}
+
+TEST(Train, AStoppedRunGoesOnToTheSameBits) {
+  for (const bool persistent : {false, true}) {
+    SCOPED_TRACE(persistent);
+    TrainTask task = small_task();
+    task.persistent = persistent;
+    task.momentum = 0.5;
+    task.estimator = "ep-random-sign";
+    task.noise = 0.01;
+    const TrainData data = load(task);
+    const Settings settings = settings_of(task, data);
+    const TrainResult whole = train(settings, data, {});
+    int calls = 0;
+    TrainControl control{.checkpoint = scratch("run.ckpt"), .identity = "this"};
+    control.interrupted = [&] { return ++calls % 40 == 0; };
+    TrainResult parts = train(settings, data, control);
+    int stops = 0;
+    for (; parts.status == Status::interrupted; ++stops) {
+      control.resume = true;
+      parts = train(settings, data, control);
+    }
+    EXPECT_GE(stops, 2);
+    EXPECT_EQ(parts.theta, whole.theta);
+    ASSERT_EQ(parts.epochs.size(), whole.epochs.size());
+    for (std::size_t i = 0; i < whole.epochs.size(); ++i) {
+      EXPECT_EQ(parts.epochs[i].train_error, whole.epochs[i].train_error);
+      EXPECT_EQ(parts.epochs[i].test_error, whole.epochs[i].test_error);
+    }
+    control.identity = "another";
+    EXPECT_COMPLAINT(train(settings, data, control), "on other data or with another network");
+  }
+}
+
+TEST(Train, ARunThatDivergesKeepsTheLastGoodWeights) {
+  TrainTask task = small_task();
+  task.energy = "predictive-coding";
+  task.optimizer = "sgd";
+  task.learning_rate = 1e-3;
+  task.epochs = 1;
+  const TrainData data = load(task);
+  const TrainResult good = train(settings_of(task, data), data, {});
+  // The second epoch has a rate that nothing survives.
+  task.epochs = 2;
+  Settings settings = settings_of(task, data);
+  settings.decay = 1e12;
+  TrainControl control{.checkpoint = scratch("diverged.ckpt"), .identity = "this"};
+  const TrainResult result = train(settings, data, control);
+  EXPECT_EQ(result.status, Status::diverged);
+  EXPECT_NE(result.message.find("diverged in epoch 2"), std::string::npos) << result.message;
+  EXPECT_EQ(result.theta, good.theta);
+  EXPECT_TRUE(result.outputs.allFinite());
+  const KeptTraining kept = read_kept(control.checkpoint, "this");
+  EXPECT_EQ(kept.theta, good.theta);
+  EXPECT_EQ(kept.epoch, 1);
+}
+
+TEST(Train, SaysThatNothingWasLearned) {
+  TrainTask task = small_task();
+  task.learning_rate = 30;
+  const TrainData data = load(task);
+  const TrainResult result = train(settings_of(task, data), data, {});
+  if (result.status == Status::converged) {
+    ASSERT_FALSE(result.warnings.empty());
+    EXPECT_NE(result.warnings[0].find("learned nothing"), std::string::npos);
+  }
+}
+
+TEST(KeptTraining, DamageIsNoticed) {
+  KeptTraining kept;
+  kept.theta = Eigen::VectorXf::LinSpaced(100, 0, 1);
+  kept.epochs.resize(2);
+  const std::string path = scratch("kept");
+  ASSERT_EQ(write_kept(path, "me", kept), "");
+  EXPECT_EQ(read_kept(path, "me").theta, kept.theta);
+  EXPECT_EQ(read_kept(path, "me").epochs.size(), 2U);
+  std::string text;
+  {
+    std::ifstream file(path, std::ios::binary);
+    text.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  for (std::size_t cut = 0; cut < text.size(); cut += 37)
+    EXPECT_NE(complaint([&] { read_kept(write("cut", text.substr(0, cut)), "me"); }), "nothing") << cut;
+  text[text.size() - 5] ^= 1;
+  EXPECT_COMPLAINT(read_kept(write("flipped", text), "me"), "damaged");
+}
+
+TEST(NetworkFile, ComesBackAsItWas) {
+  TrainTask task = small_task();
+  const Settings settings = settle_task(task, 20, 100, 4);
+  SavedNetwork saved{settings,
+                     bilevel::networks::initial_parameters(settings.architecture, 3).cast<float>(),
+                     {"a", "b", "c", "d"},
+                     Eigen::VectorXd::Random(20),
+                     Eigen::VectorXd::Random(20)};
+  const std::string text = network_text(saved, "0"), path = write("net.json", text);
+  const SavedNetwork back = read_network(path);
+  EXPECT_EQ(back.theta, saved.theta);
+  EXPECT_EQ(back.settings.architecture.layers, settings.architecture.layers);
+  EXPECT_EQ(back.shift, saved.shift);
+  for (std::size_t cut = 0; cut + 2 < text.size(); cut += 211)
+    EXPECT_NE(complaint([&] { read_network(write("cut.json", text.substr(0, cut))); }), "nothing") << cut;
+  EXPECT_COMPLAINT(read_network(scratch("none.json")), "written by bilevel train --save");
+}
+
+TEST(Train, Mnist) {
+  const char* const set = std::getenv("BILEVEL_DATA");
+  const std::string folder = std::string(set && *set ? set : BILEVEL_DATA_DEFAULT) + "/mnist";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no data at " << folder;
+  TrainTask task;
+  task.data = folder;
+  task.rows = 10000;
+  task.layers = "784-256-10";
+  task.epochs = 3;
+  task.probe = 8;
+  const TrainData data = load(task);
+  EXPECT_EQ(data.features(), 784);
+  EXPECT_EQ(data.test.rows(), 10000);
+  const TrainResult result = train(settings_of(task, data), data, {});
+  EXPECT_LE(result.epochs.back().test_error, 0.065);
+}
+
+}  // namespace

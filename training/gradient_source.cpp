@@ -1,0 +1,102 @@
+#include "gradient_source.hpp"
+
+#include <bilevel/gradient/make_estimator.hpp>
+#include <bilevel/networks/backpropagation.hpp>
+
+namespace training {
+namespace {
+
+namespace networks = bilevel::networks;
+using networks::BatchOutcome;
+
+class ByPropagation final : public GradientSource {
+ public:
+  explicit ByPropagation(const Settings& s) : propagation_(s.architecture, s.propagation) {}
+  BatchOutcome gradient(const Eigen::VectorXf& theta, const float* inputs, const float* targets, Index batch,
+                        float* states, Eigen::VectorXf& out) override {
+    return propagation_.gradient(theta.data(), inputs, targets, batch, states, out.data());
+  }
+  void seek(std::uint64_t batches) override { propagation_.seek(batches); }
+
+ private:
+  networks::Propagation<float> propagation_;
+};
+
+class ByBackpropagation final : public GradientSource {
+ public:
+  explicit ByBackpropagation(const Settings& s) : backpropagation_(s.architecture) {}
+  BatchOutcome gradient(const Eigen::VectorXf& theta, const float* inputs, const float* targets, Index batch,
+                        float* /*states*/, Eigen::VectorXf& out) override {
+    return backpropagation_.gradient(theta.data(), inputs, targets, batch, out.data());
+  }
+
+ private:
+  networks::Backpropagation<float> backpropagation_;
+};
+
+/// Any estimator by name, on a problem made of each batch. Slower by far: everything is in double, settled
+/// tightly.
+class ByLibrary final : public GradientSource {
+ public:
+  explicit ByLibrary(const Settings& s) : settings_(s) {}
+  BatchOutcome gradient(const Eigen::VectorXf& theta, const float* inputs, const float* targets, Index batch,
+                        float* /*states*/, Eigen::VectorXf& out) override {
+    const networks::Architecture& a = settings_.architecture;
+    const Eigen::VectorXd wide = theta.cast<double>();
+    networks::NetworkProblem problem(
+        a,
+        {Eigen::Map<const Eigen::MatrixXf>(inputs, a.inputs(), batch).cast<double>(),
+         Eigen::Map<const Eigen::MatrixXf>(targets, a.outputs(), batch).cast<double>()},
+        wide);
+    networks::RelaxationOptions tight = settings_.propagation.free;
+    tight.max_steps = std::max(1000l, 50 * tight.max_steps);
+    tight.tolerance = settings_.propagation.free.tolerance > 0 ? settings_.propagation.free.tolerance : 1e-6;
+    networks::Relaxation relaxation(problem, tight);
+    bilevel::EstimatorOptions options;
+    options.certificate.enabled = false;
+    options.adjoint.relative_tolerance = 1e-6;
+    options.beta = settings_.estimator.starts_with("ep-") ? settings_.propagation.beta : 0;
+    options.seed = settings_.seed;
+    const auto estimator =
+        bilevel::make_estimator<Eigen::VectorXd>(settings_.estimator, problem, relaxation, options);
+    const auto estimate = estimator->estimate(wide, {});
+    BatchOutcome outcome;
+    out = estimate.gradient.cast<float>();
+    outcome.finite = out.allFinite() && estimate.phi.allFinite();
+    outcome.cost = estimate.outer_value;
+    if (estimate.phi.size() == a.states() * batch) {
+      const Eigen::Map<const Eigen::MatrixXd> u(
+          estimate.phi.data() + estimate.phi.size() - a.outputs() * batch, a.outputs(), batch);
+      for (Index n = 0; n < batch; ++n) {
+        Index chosen = 0, meant = 0;
+        u.col(n).maxCoeff(&chosen);
+        problem.samples().targets.col(n).maxCoeff(&meant);
+        outcome.wrong += chosen != meant ? 1 : 0;
+      }
+    }
+    for (const networks::SampleOutcome& each : relaxation.samples()) {
+      outcome.residual += each.moved / static_cast<double>(batch);
+      outcome.steps += static_cast<double>(each.steps) / static_cast<double>(batch);
+    }
+    return outcome;
+  }
+
+ private:
+  const Settings& settings_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientSource> make_gradient_source(const Settings& settings) {
+  switch (settings.route) {
+    case Route::propagation:
+      return std::make_unique<ByPropagation>(settings);
+    case Route::backpropagation:
+      return std::make_unique<ByBackpropagation>(settings);
+    case Route::library:
+      break;
+  }
+  return std::make_unique<ByLibrary>(settings);
+}
+
+}  // namespace training

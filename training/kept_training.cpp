@@ -1,0 +1,121 @@
+#include "kept_training.hpp"
+
+#include <cmath>
+#include <cstring>
+
+#include <nlohmann/json.hpp>
+
+#include <bilevel/outcome/atomic_file.hpp>
+#include <bilevel/outer/checkpoint.hpp>
+
+namespace training {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view format_name = "bilevel-training";
+constexpr int format_version = 1;
+
+Json number(double x) {
+  return std::isfinite(x) ? Json(x) : Json(nullptr);
+}
+double number(const Json& j) {
+  return j.is_null() ? bilevel::unknown : j.get<double>();
+}
+
+/// The fields of an epoch in one fixed order.
+template <class E, class Act>
+void for_each_field(E& e, Act&& act) {
+  act(e.train_error), act(e.test_error), act(e.train_cost), act(e.test_cost), act(e.samples_per_second);
+  act(e.relaxation_residual), act(e.gradient_cosine), act(e.gradient_error), act(e.learning_rate),
+      act(e.seconds);
+}
+
+template <class K>
+auto vectors_of(K& kept) {
+  return std::array{&kept.theta, &kept.first_moment, &kept.second_moment, &kept.states};
+}
+
+}  // namespace
+
+std::string write_kept(const std::string& path, const std::string& identity, const KeptTraining& k) {
+  std::string bytes;
+  Json sizes = Json::array();
+  for (const auto* each : vectors_of(k)) {
+    sizes.push_back(each->size());
+    bytes.append(reinterpret_cast<const char*>(each->data()),
+                 sizeof(float) * static_cast<std::size_t>(each->size()));
+  }
+  Json epochs = Json::array();
+  for (const Epoch& e : k.epochs) {
+    Json fields = Json::array();
+    for_each_field(e, [&](double value) { fields.push_back(number(value)); });
+    epochs.push_back(std::move(fields));
+  }
+  // "format" first, by which the program knows its own files; the library sorts the others.
+  const Json j{{"identity", identity},
+               {"version", format_version},
+               {"epoch", k.epoch},
+               {"batch", k.batch},
+               {"steps", k.steps},
+               {"seconds", k.seconds},
+               {"epoch_seconds", k.epoch_seconds},
+               {"sums", {k.cost, k.wrong, k.residual, k.samples}},
+               {"sizes", sizes},
+               {"epochs", epochs},
+               {"checksum", fmt::format("{:016x}", bilevel::checksum(bytes))}};
+  const std::string rest = j.dump();
+  return bilevel::replace_file(path,
+                               fmt::format("{{\"format\":\"{}\",{}\n", format_name, rest.substr(1)) + bytes);
+}
+
+KeptTraining read_kept(const std::string& path, const std::string& identity) {
+  const auto refuse = [&](const std::string& why) {
+    return InvalidInput(fmt::format("{}: {}; leave --resume out to begin anew", path, why));
+  };
+  const std::optional<std::string> text = bilevel::read_file(path);
+  if (!text) throw refuse("the file cannot be read");
+  const std::size_t end = text->find('\n');
+  if (end == std::string::npos) throw refuse("it is cut off");
+  try {
+    const Json j = Json::parse(text->substr(0, end));
+    if (j.value("format", "") != format_name) throw InvalidInput("it keeps no training run");
+    if (j.at("version") != format_version)
+      throw InvalidInput("it was written by another version of this program");
+    if (j.at("identity") != identity)
+      throw InvalidInput("it keeps a run on other data or with another network");
+    const std::string_view bytes = std::string_view(*text).substr(end + 1);
+    KeptTraining k;
+    k.epoch = j.at("epoch");
+    k.batch = j.at("batch");
+    k.steps = j.at("steps");
+    k.seconds = j.at("seconds");
+    k.epoch_seconds = j.at("epoch_seconds");
+    const Json& sums = j.at("sums");
+    k.cost = sums.at(0), k.wrong = sums.at(1), k.residual = sums.at(2), k.samples = sums.at(3);
+    if (fmt::format("{:016x}", bilevel::checksum(bytes)) != j.at("checksum").get<std::string>())
+      throw InvalidInput("it is cut off or damaged");
+    std::size_t at = 0, which = 0;
+    for (auto* each : vectors_of(k)) {
+      const auto size = j.at("sizes").at(which++).get<std::size_t>();
+      if (size > (bytes.size() - at) / sizeof(float)) throw InvalidInput("it is cut off");
+      each->resize(static_cast<Index>(size));
+      if (size > 0) std::memcpy(each->data(), bytes.data() + at, size * sizeof(float));
+      at += size * sizeof(float);
+    }
+    for (const Json& fields : j.at("epochs")) {
+      Epoch e;
+      e.epoch = static_cast<int>(k.epochs.size()) + 1;
+      std::size_t i = 0;
+      for_each_field(e, [&](double& value) { value = number(fields.at(i++)); });
+      k.epochs.push_back(e);
+    }
+    return k;
+  } catch (const Json::exception&) {
+    throw refuse("it is damaged");
+  } catch (const InvalidInput& error) {
+    throw refuse(error.what());
+  }
+}
+
+}  // namespace training

@@ -1,0 +1,95 @@
+#include "network_file.hpp"
+
+#include <cstring>
+
+#include <nlohmann/json.hpp>
+
+#include <bilevel/outcome/atomic_file.hpp>
+#include <bilevel/outcome/base64.hpp>
+
+namespace training {
+namespace {
+
+using Json = nlohmann::ordered_json;
+namespace networks = bilevel::networks;
+
+constexpr std::string_view format_name = "bilevel-network";
+constexpr int format_version = 1;
+
+template <class Vector>
+std::string packed(const Vector& x) {
+  std::string text;
+  bilevel::append_base64(x.data(), sizeof(x[0]) * static_cast<std::size_t>(x.size()), text);
+  return text;
+}
+
+template <class Vector>
+Vector unpacked(const std::string& text) {
+  using Scalar = typename Vector::Scalar;
+  const std::optional<std::string> bytes = bilevel::from_base64(text);
+  if (!bytes || bytes->size() % sizeof(Scalar) != 0) throw InvalidInput("its numbers are damaged");
+  Vector x(static_cast<Index>(bytes->size() / sizeof(Scalar)));
+  if (x.size() > 0) std::memcpy(x.data(), bytes->data(), bytes->size());
+  return x;
+}
+
+}  // namespace
+
+std::string network_text(const SavedNetwork& n, const std::string& program_version) {
+  const networks::Architecture& a = n.settings.architecture;
+  const networks::RelaxationOptions& free = n.settings.propagation.free;
+  const Json j{
+      {"format", format_name},           {"version", format_version},  {"program", program_version},
+      {"energy", name(a.energy)},        {"layers", a.layers},         {"activation", name(a.activation)},
+      {"read_out", name(a.read_out)},    {"input_gain", a.input_gain}, {"gain", a.gain},
+      {"schedule", name(free.schedule)}, {"step", free.step},          {"free_steps", free.max_steps},
+      {"tolerance", free.tolerance},     {"classes", n.classes},       {"shift", packed(n.shift)},
+      {"factor", packed(n.factor)},      {"weights", packed(n.theta)}};
+  return j.dump(1) + "\n";
+}
+
+SavedNetwork read_network(const std::string& path) {
+  const auto refuse = [&](const std::string& why) {
+    return InvalidInput(fmt::format("{}: {}; a network is written by bilevel train --save FILE", path, why));
+  };
+  const std::optional<std::string> text = bilevel::read_file(path);
+  if (!text) throw refuse("the file cannot be read");
+  try {
+    const Json j = Json::parse(*text);
+    if (!j.is_object() || j.value("format", "") != format_name)
+      throw InvalidInput("it is no network of bilevel");
+    if (j.at("version") != format_version)
+      throw InvalidInput(fmt::format("it has version {}, this program reads version {}",
+                                     j.at("version").dump(), format_version));
+    SavedNetwork n;
+    networks::Architecture& a = n.settings.architecture;
+    a.energy = networks::energy_of(j.at("energy").get<std::string>());
+    a.layers = j.at("layers").get<std::vector<Index>>();
+    a.activation = networks::activation_of(j.at("activation").get<std::string>());
+    a.read_out = networks::read_out_of(j.at("read_out").get<std::string>());
+    a.input_gain = j.at("input_gain");
+    a.gain = j.at("gain");
+    a.validate().throw_if_any();
+    networks::RelaxationOptions& free = n.settings.propagation.free;
+    free.schedule = networks::schedule_of(j.at("schedule").get<std::string>());
+    free.step = j.at("step");
+    free.max_steps = j.at("free_steps");
+    free.tolerance = j.at("tolerance");
+    free.validate("network").throw_if_any();
+    n.classes = j.at("classes").get<std::vector<std::string>>();
+    n.shift = unpacked<Eigen::VectorXd>(j.at("shift"));
+    n.factor = unpacked<Eigen::VectorXd>(j.at("factor"));
+    n.theta = unpacked<Eigen::VectorXf>(j.at("weights"));
+    if (static_cast<Index>(n.classes.size()) != a.outputs() || n.shift.size() != a.inputs() ||
+        n.factor.size() != a.inputs())
+      throw InvalidInput("its sizes do not fit each other");
+    networks::require_parameters(a, n.theta.cast<double>());
+    return n;
+  } catch (const Json::exception&) {
+    throw refuse("it is damaged or cut off");
+  } catch (const InvalidInput& error) {
+    throw refuse(error.what());
+  }
+}
+
+}  // namespace training

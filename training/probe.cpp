@@ -1,0 +1,98 @@
+#include "probe.hpp"
+
+#include <bilevel/gradient/make_estimator.hpp>
+#include <bilevel/gradient/stencil.hpp>
+
+namespace training {
+namespace {
+
+namespace networks = bilevel::networks;
+
+/// Until nothing moves any more. Predictive coding needs shorter steps the larger its weights are.
+networks::RelaxationOptions tight(const Settings& s) {
+  networks::RelaxationOptions options = s.propagation.free;
+  options.max_steps = 20000;
+  options.tolerance = 1e-11;
+  return options;
+}
+
+networks::NetworkProblem problem_of(const Settings& s, const Matrix& inputs, const Matrix& targets,
+                                    const Eigen::VectorXf& theta) {
+  return {s.architecture, {inputs.cast<double>(), targets.cast<double>()}, theta.cast<double>()};
+}
+
+}  // namespace
+
+GradientProbe::GradientProbe(const Settings& settings, const TrainData& data) : settings_(settings) {
+  const Index count = std::min(settings.probe, data.train.rows());
+  inputs_ = data.train.inputs.leftCols(count);
+  targets_ = Matrix::Zero(settings.architecture.outputs(), count);
+  for (Index n = 0; n < count; ++n) targets_(data.train.labels[static_cast<std::size_t>(n)], n) = 1;
+}
+
+Probe GradientProbe::compare(GradientSource& source, const Eigen::VectorXf& theta, bool certified) {
+  Probe probe;
+  probe.samples = inputs_.cols();
+  Eigen::VectorXf used = Eigen::VectorXf::Zero(theta.size());
+  const auto outcome = source.gradient(theta, inputs_.data(), targets_.data(), inputs_.cols(), nullptr, used);
+  networks::NetworkProblem problem = problem_of(settings_, inputs_, targets_, theta);
+  networks::Relaxation relaxation(problem, tight(settings_));
+  bilevel::EstimatorOptions options;
+  options.certificate.enabled = certified;
+  const bool direct = settings_.architecture.states() <= networks::NetworkProblem::factor_limit;
+  probe.exact = direct ? "implicit-cg-preconditioned" : "implicit-cg";
+  const auto exact = bilevel::make_estimator<Eigen::VectorXd>(probe.exact, problem, relaxation, options)
+                         ->estimate(problem.initial_theta(), {});
+  const Eigen::VectorXd mine = used.cast<double>();
+  probe.norm = mine.norm();
+  const double distance = (mine - exact.gradient).norm(), size = exact.gradient.norm();
+  probe.cosine = mine.dot(exact.gradient) / (mine.norm() * size);
+  probe.relative_error = distance / size;
+  probe.certificate = exact.certificate;
+  if (!certified) return probe;
+  bilevel::Certificate& c = probe.certificate;
+  c.reason = fmt::format("{:.3g} from the exact gradient, whose own bound is {:.3g}: {}", distance, c.bound,
+                         c.reason);
+  c.bound += distance;
+  c.judge(probe.norm, 1e-6, succeeded(exact.status) && outcome.finite);
+  if (!succeeded(exact.status)) c.reason += fmt::format("; the exact one: {}", exact.message);
+  return probe;
+}
+
+std::vector<Trace> GradientProbe::traces(const Eigen::VectorXf& theta) const {
+  networks::NetworkProblem problem = problem_of(settings_, inputs_, targets_, theta);
+  const Eigen::VectorXd wide = problem.initial_theta();
+  const auto follow = [&](double beta, const networks::RelaxationOptions& options, Eigen::VectorXd& phi) {
+    networks::RelaxationOptions one = options;
+    one.max_steps = 1;
+    one.tolerance = 1e-300;
+    networks::Relaxation relaxation(problem, one);
+    Trace trace{.beta = beta, .energy = {}, .moved = {}};
+    trace.energy.push_back(problem.inner(phi, wide, {}) + beta * problem.outer(phi, wide, {}));
+    for (long step = 0; step < options.max_steps; ++step) {
+      const auto solution = relaxation.solve(wide, beta, phi);
+      phi = solution.phi;
+      trace.energy.push_back(solution.value);
+      double moved = 0;
+      for (const networks::SampleOutcome& each : relaxation.samples()) moved += each.moved;
+      trace.moved.push_back(moved / static_cast<double>(problem.batch()));
+    }
+    return trace;
+  };
+  Eigen::VectorXd free = problem.initial_phi();
+  std::vector<Trace> traces{follow(0, settings_.propagation.free, free)};
+  if (settings_.route != Route::propagation) return traces;
+  const bilevel::Stencil stencil =
+      settings_.propagation.nudge == bilevel::Nudge::central
+          ? bilevel::Stencil::central()
+          : bilevel::Stencil::forward(
+                settings_.propagation.nudge == bilevel::Nudge::forward ? settings_.propagation.points : 2);
+  for (const int point : stencil.points()) {
+    if (point == 0) continue;
+    Eigen::VectorXd phi = free;
+    traces.push_back(follow(point * settings_.propagation.beta, settings_.propagation.nudged, phi));
+  }
+  return traces;
+}
+
+}  // namespace training

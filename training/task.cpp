@@ -1,0 +1,249 @@
+#include "task.hpp"
+
+#include <charconv>
+#include <cmath>
+
+#include <bilevel/gradient/make_estimator.hpp>
+
+namespace training {
+namespace {
+
+namespace networks = bilevel::networks;
+using networks::Energy;
+
+/// What is known to train well (docs/benchmarks.md has the results); one row an energy.
+struct Defaults {
+  networks::Activation activation;
+  networks::ReadOut read_out;
+  std::string_view hidden, estimator, optimizer;
+  double beta;
+  int epochs;
+  Index batch;
+  double learning_rate, upper_rate;  ///< of the first layer, and the factor of each further one
+  double decay, step;
+  long free_steps, nudged_steps;
+};
+
+Defaults defaults_of(Energy energy) {
+  switch (energy) {
+    case Energy::hopfield:
+      return {networks::Activation::clip,
+              networks::ReadOut::squared,
+              "512",
+              "ep-central",
+              "sgd",
+              0.5,
+              25,
+              20,
+              0.1,
+              0.5,
+              0.95,
+              1,
+              20,
+              4};
+    case Energy::predictive_coding:
+      return {networks::Activation::tanh,
+              networks::ReadOut::cross_entropy,
+              "1000",
+              "ep-forward-2",
+              "adam",
+              1,
+              25,
+              100,
+              1e-3,
+              1,
+              0.9,
+              0.2,
+              1,
+              20};
+    case Energy::resistive:
+      return {networks::Activation::diode,
+              networks::ReadOut::squared,
+              "100",
+              "ep-central",
+              "sgd",
+              0.5,
+              10,
+              4,
+              0.006,
+              1,
+              0.9,
+              1,
+              4,
+              4};
+  }
+  throw InvalidInput("there is no such energy");
+}
+
+std::vector<Index> sizes_of(const std::string& text) {
+  std::vector<Index> sizes;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    long size = 0;
+    const auto [next, error] = std::from_chars(at, end, size);
+    if (error != std::errc() || size < 1 || (next < end && (*next != '-' || next + 1 == end)))
+      throw InvalidInput(
+          fmt::format("--layers {} must be sizes of at least 1 joined by '-', as in 784-512-10, or hidden "
+                      "layers alone, as in 512",
+                      text));
+    sizes.push_back(size);
+    at = next < end ? next + 1 : next;
+  }
+  return sizes;
+}
+
+/// Sizes as given, completed by those of the data where only hidden layers were named.
+std::vector<Index> layers_of(const std::string& text, Index features, Index classes) {
+  std::vector<Index> sizes = sizes_of(text);
+  // A first size equal to the features (or three and more sizes) is taken for the whole network.
+  const bool whole = sizes.size() >= 3 || (sizes.size() == 2 && sizes[0] == features);
+  if (!whole) {
+    sizes.insert(sizes.begin(), features);
+    sizes.push_back(classes);
+  }
+  if (sizes.front() != features)
+    throw InvalidInput(fmt::format("--layers {}: the data has {} features, the first layer {} units", text,
+                                   features, sizes.front()));
+  if (sizes.back() != classes)
+    throw InvalidInput(fmt::format("--layers {}: the data has {} classes, the last layer {} units", text,
+                                   classes, sizes.back()));
+  return sizes;
+}
+
+/// What the nudge and the number of points of an estimator's name are, and which way it takes.
+void choose_estimator(Settings& s) {
+  if (s.estimator == "backpropagation") {
+    if (s.architecture.energy != Energy::predictive_coding)
+      throw InvalidInput(
+          "--estimator backpropagation is for --energy predictive-coding, whose free state is a feed-forward "
+          "pass");
+    s.route = Route::backpropagation;
+    return;
+  }
+  const auto& known = bilevel::estimator_names();
+  if (std::find(known.begin(), known.end(), s.estimator) == known.end() || s.estimator == "auto")
+    throw InvalidInput(fmt::format("there is no --estimator {}; known are {}, backpropagation", s.estimator,
+                                   fmt::join(known.begin() + (known.front() == "auto"), known.end(), ", ")));
+  if (s.estimator == "ep-holomorphic" && !s.architecture.smooth())
+    throw InvalidInput(
+        fmt::format("--estimator ep-holomorphic continues the energy to complex states, and {} units are not "
+                    "analytic: use "
+                    "--activation sigmoid or tanh, or another estimator",
+                    name(s.architecture.activation)));
+  s.route = Route::library;
+  if (s.estimator != "ep-holomorphic" && s.estimator != "ep-agnostic" && s.estimator.starts_with("ep-")) {
+    const auto options = bilevel::equilibrium_propagation_options(s.estimator);
+    s.propagation.nudge = options.nudge;
+    s.propagation.points = options.points;
+    s.route = Route::propagation;
+  }
+}
+
+}  // namespace
+
+void TrainTask::validate() const {
+  std::vector<std::string> faults;
+  const auto require = [&](bool holds, std::string_view option, const auto& value,
+                           std::string_view constraint) {
+    if (!holds) faults.push_back(fmt::format("{} {} {}", option, value, constraint));
+  };
+  require(scaling == "auto" || scaling == "none" || scaling == "unit" || scaling == "standard", "--scaling",
+          scaling, "must be auto, none, unit or standard");
+  require(rows >= 0, "--rows", rows, "must be at least 1");
+  require(epochs >= 0, "--epochs", epochs, "must be at least 1");
+  require(batch >= 0, "--batch", batch, "must be at least 1");
+  require(learning_rate >= 0 && std::isfinite(learning_rate), "--learning-rate", learning_rate,
+          "must be positive");
+  for (const double rate : layer_rates)
+    require(rate >= 0 && std::isfinite(rate), "--layer-rates", rate, "must be zero or more");
+  require(decay >= 0 && decay <= 1, "--decay", decay, "must lie in (0, 1]");
+  require(momentum == -1 || (momentum >= 0 && momentum < 1), "--momentum", momentum, "must lie in [0, 1)");
+  require(optimizer.empty() || optimizer == "sgd" || optimizer == "adam", "--optimizer", optimizer,
+          "must be sgd or adam");
+  require(std::isfinite(beta), "--beta", beta, "must be finite");
+  require(step >= 0 && std::isfinite(step), "--step", step, "must be positive");
+  require(free_steps >= 0, "--free-steps", free_steps, "must be at least 1");
+  require(nudged_steps >= 0, "--nudged-steps", nudged_steps, "must be at least 1");
+  require(tolerance >= 0 && std::isfinite(tolerance), "--tolerance", tolerance, "must be zero or more");
+  require(noise >= 0 && std::isfinite(noise), "--noise", noise, "must be zero or more");
+  require(scale > 0 && std::isfinite(scale), "--scale", scale, "must be positive");
+  require(input_gain >= 0 && std::isfinite(input_gain), "--input-gain", input_gain, "must be positive");
+  require(gain >= 0 && std::isfinite(gain), "--gain", gain, "must be positive");
+  require(seconds >= 0, "--seconds", seconds, "must be positive");
+  require(probe >= 0 && probe <= 1000, "--probe", probe, "must be from 0 to 1000 samples");
+  if (!faults.empty()) throw InvalidInput(fmt::format("train: {}", fmt::join(faults, "; ")));
+}
+
+Settings settle_task(const TrainTask& t, Index features, Index rows, Index classes) {
+  Settings s;
+  networks::Architecture& a = s.architecture;
+  a.energy = networks::energy_of(t.energy);
+  const Defaults d = defaults_of(a.energy);
+  a.layers = layers_of(t.layers.empty() ? std::string(d.hidden) : t.layers, features, classes);
+  a.activation = t.activation.empty() ? d.activation : networks::activation_of(t.activation);
+  a.read_out = t.read_out.empty() ? d.read_out : networks::read_out_of(t.read_out);
+  if (a.resistive()) {
+    // Voltages fall with the number of neighbours that a unit averages over: published gains are 100 at 100
+    // units and 480 at 1024.
+    a.input_gain = t.input_gain > 0
+                       ? t.input_gain
+                       : std::round(100 * std::pow(static_cast<double>(a.width(1)) / 100, 2.0 / 3));
+    a.gain = t.gain > 0 ? t.gain : a.depth() > 2 ? 4 : 1;
+  } else if (t.input_gain > 0 || t.gain > 0) {
+    throw InvalidInput("--gain and --input-gain belong to --energy resistive");
+  }
+  a.validate().throw_if_any();
+
+  s.estimator = t.estimator.empty() ? std::string(d.estimator) : t.estimator;
+  choose_estimator(s);
+  networks::PropagationOptions& p = s.propagation;
+  p.beta = t.beta != 0 ? t.beta : d.beta;
+  p.free.schedule = p.nudged.schedule =
+      t.schedule.empty() ? networks::Schedule::even_odd : networks::schedule_of(t.schedule);
+  p.free.step = p.nudged.step = t.step > 0 ? t.step : d.step;
+  // With more layers a signal takes more steps from one end to the other and back.
+  const long depth = static_cast<long>(a.depth());
+  p.free.max_steps =
+      t.free_steps > 0 ? t.free_steps : d.free_steps * (a.energy == Energy::hopfield ? depth - 1 : 1);
+  p.nudged.max_steps = t.nudged_steps > 0 ? t.nudged_steps : std::max(d.nudged_steps, 2 * depth);
+  if (p.free.max_steps < 1) p.free.max_steps = 1;
+  p.free.tolerance = t.tolerance;
+  p.noise = t.noise;
+  p.seed = t.seed;
+  p.validate().throw_if_any();
+  if (t.noise > 0 && s.route != Route::propagation)
+    throw InvalidInput(
+        fmt::format("--noise goes with the estimators ep-forward, ep-central and ep-random-sign, not with {}",
+                    s.estimator));
+
+  s.epochs = t.epochs > 0 ? t.epochs : d.epochs;
+  s.batch = std::min(t.batch > 0 ? t.batch : d.batch, rows);
+  s.optimizer = t.optimizer.empty() ? std::string(d.optimizer) : t.optimizer;
+  const bool adam = s.optimizer == "adam";
+  // A rate that suits one optimiser suits no other.
+  double rate = d.learning_rate;
+  if (adam && d.optimizer != "adam") rate = 1e-3;
+  if (!adam && d.optimizer == "adam") rate = 0.05;
+  if (t.learning_rate > 0) rate = t.learning_rate;
+  if (!t.layer_rates.empty() && static_cast<Index>(t.layer_rates.size()) != a.depth())
+    throw InvalidInput(fmt::format("--layer-rates has {} factors, and there are {} layers of weights",
+                                   t.layer_rates.size(), a.depth()));
+  for (Index k = 1; k <= a.depth(); ++k)
+    s.learning_rates.push_back(rate * (!t.layer_rates.empty() ? t.layer_rates[static_cast<std::size_t>(k - 1)]
+                                       : adam                 ? 1
+                                              : std::pow(d.upper_rate, static_cast<double>(k - 1))));
+  s.decay = t.decay > 0 ? t.decay : d.decay;
+  s.momentum = t.momentum >= 0 ? t.momentum : 0;
+  s.persistent = t.persistent;
+  if (s.persistent && s.route != Route::propagation)
+    throw InvalidInput(
+        fmt::format("--persistent goes with equilibrium propagation, not with {}", s.estimator));
+  s.scale = t.scale;
+  s.seconds = t.seconds;
+  s.seed = t.seed;
+  s.probe = std::min(t.probe, rows);
+  return s;
+}
+
+}  // namespace training

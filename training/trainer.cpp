@@ -1,0 +1,290 @@
+#include "trainer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include <bilevel/outcome/cost.hpp>
+
+#include "gradient_source.hpp"
+#include "kept_training.hpp"
+#include "probe.hpp"
+#include "weights.hpp"
+
+namespace training {
+namespace {
+
+using bilevel::Status;
+using bilevel::Stopwatch;
+
+/// A run in the middle of an epoch keeps itself this often; at the end of one in any case.
+constexpr double seconds_between = 30;
+
+/// The order of an epoch's rows: from the seed and the epoch alone, so that a resumed run knows it again.
+std::vector<Index> shuffled(Index rows, std::uint64_t seed, int epoch) {
+  std::vector<Index> order(static_cast<std::size_t>(rows));
+  for (Index i = 0; i < rows; ++i) order[static_cast<std::size_t>(i)] = i;
+  std::mt19937_64 engine(seed * 1000003 + static_cast<std::uint64_t>(epoch));
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[engine() % i]);
+  return order;
+}
+
+class Run {
+ public:
+  Run(const Settings& s, const TrainData& d, const TrainControl& c, const Eigen::VectorXf* start)
+      : s_(s),
+        d_(d),
+        c_(c),
+        weights_(
+            s, start ? *start
+                     : bilevel::networks::initial_parameters(s.architecture, s.seed, s.scale).cast<float>()),
+        source_(make_gradient_source(s)),
+        evaluation_(s.architecture, s.propagation),
+        probe_(s, d),
+        gradient_(weights_.theta().size()),
+        inputs_(d.features(), s.batch),
+        targets_(s.architecture.outputs(), s.batch) {
+    if (s.persistent) {
+      kept_.states = Eigen::VectorXf::Zero(s.architecture.states() * d.train.rows());
+      states_.resize(s.architecture.states(), s.batch);
+    }
+    bilevel::networks::require_parameters(s.architecture, weights_.theta().cast<double>());
+  }
+
+  TrainResult run();
+
+ private:
+  bool epoch();
+  bool batch(const std::vector<Index>& order, Index first, double factor);
+  void finish_epoch();
+  void save(bool worth_it);
+  void conclude();
+  double elapsed() const { return before_ + watch_.seconds(); }
+  bool stop(Status status, std::string message) {
+    result_.status = status;
+    result_.message = std::move(message);
+    return false;
+  }
+
+  const Settings& s_;
+  const TrainData& d_;
+  const TrainControl& c_;
+  Weights weights_;
+  std::unique_ptr<GradientSource> source_;
+  bilevel::networks::Propagation<float> evaluation_;
+  GradientProbe probe_;
+  Eigen::VectorXf gradient_, good_;  // good_: the weights after the last epoch that ended well
+  Matrix inputs_, targets_, states_;
+  KeptTraining kept_;
+  TrainResult result_;
+  Stopwatch watch_;
+  double before_ = 0, saved_ = 0, epoch_began_ = 0;
+};
+
+/// The run so far goes to its file.
+void Run::save(bool worth_it) {
+  if (c_.checkpoint.empty() || !worth_it) return;
+  kept_.theta = weights_.theta();
+  kept_.first_moment = weights_.first_moment;
+  kept_.second_moment = weights_.second_moment;
+  kept_.steps = weights_.steps;
+  kept_.seconds = elapsed();
+  kept_.epochs = result_.epochs;
+  if (const std::string problem = write_kept(c_.checkpoint, c_.identity, kept_); !problem.empty())
+    if (result_.warnings.empty())
+      result_.warnings.push_back(fmt::format("the run could not be kept: {}", problem));
+  saved_ = elapsed();
+}
+
+bool Run::batch(const std::vector<Index>& order, Index first, double factor) {
+  const Index count = std::min(s_.batch, d_.train.rows() - first);
+  for (Index n = 0; n < count; ++n) {
+    const Index row = order[static_cast<std::size_t>(first + n)];
+    inputs_.col(n) = d_.train.inputs.col(row);
+    targets_.col(n).setZero();
+    targets_(d_.train.labels[static_cast<std::size_t>(row)], n) = 1;
+    if (s_.persistent)
+      states_.col(n) = kept_.states.segment(row * s_.architecture.states(), s_.architecture.states());
+  }
+  source_->seek(static_cast<std::uint64_t>(weights_.steps));
+  const auto outcome = source_->gradient(weights_.theta(), inputs_.data(), targets_.data(), count,
+                                         s_.persistent ? states_.data() : nullptr, gradient_);
+  if (!outcome.finite) return false;
+  if (s_.persistent)
+    for (Index n = 0; n < count; ++n)
+      kept_.states.segment(order[static_cast<std::size_t>(first + n)] * s_.architecture.states(),
+                           s_.architecture.states()) = states_.col(n);
+  weights_.step(gradient_, factor);
+  const auto share = static_cast<double>(count);
+  kept_.cost += share * outcome.cost;
+  kept_.wrong += static_cast<double>(outcome.wrong);
+  kept_.residual += share * outcome.residual;
+  kept_.samples += count;
+  return true;
+}
+
+/// False where the run ends here.
+bool Run::epoch() {
+  const std::vector<Index> order = shuffled(d_.train.rows(), s_.seed, kept_.epoch);
+  const double factor = std::pow(s_.decay, kept_.epoch);
+  const Index batches = (d_.train.rows() + s_.batch - 1) / s_.batch;
+  epoch_began_ = elapsed() - kept_.epoch_seconds;
+  double shown = 0;
+  for (; kept_.batch < batches; ++kept_.batch) {
+    if (!batch(order, kept_.batch * s_.batch, factor))
+      return stop(
+          Status::diverged,
+          fmt::format(
+              "diverged in epoch {}, batch {} of {}: a state or a gradient is not finite; the weights of "
+              "the end of epoch {} are kept. A smaller --learning-rate (now {:.3g}), a smaller --beta or "
+              "more steps may help",
+              kept_.epoch + 1, kept_.batch + 1, batches, kept_.epoch, factor * s_.learning_rates[0]));
+    const double now = elapsed();
+    kept_.epoch_seconds = now - epoch_began_;
+    if (now - shown > 0.2) {
+      shown = now;
+      c_.progress(fmt::format("epoch {} of {}, batch {} of {}: train error {:.2f} %, {:.0f} samples/s",
+                              kept_.epoch + 1, s_.epochs, kept_.batch + 1, batches,
+                              100 * kept_.wrong / static_cast<double>(kept_.samples),
+                              static_cast<double>(kept_.samples) / kept_.epoch_seconds));
+    }
+    const bool interrupted = c_.interrupted();
+    const bool over = s_.seconds > 0 && now >= s_.seconds;
+    if ((interrupted || over) && kept_.batch + 1 < batches) {
+      ++kept_.batch;
+      save(true);
+      return interrupted ? stop(Status::interrupted, fmt::format("stopped in epoch {}", kept_.epoch + 1))
+                         : stop(Status::time_limit, fmt::format("{:.0f} s are over, in epoch {} of {}",
+                                                                s_.seconds, kept_.epoch + 1, s_.epochs));
+    }
+    if (now - saved_ > seconds_between) {
+      ++kept_.batch;
+      save(true);
+      --kept_.batch;
+    }
+  }
+  finish_epoch();
+  return true;
+}
+
+void Run::finish_epoch() {
+  const auto samples = static_cast<double>(kept_.samples);
+  Epoch e;
+  e.epoch = ++kept_.epoch;
+  e.train_error = kept_.wrong / samples;
+  e.train_cost = kept_.cost / samples;
+  e.relaxation_residual = kept_.residual / samples;
+  e.seconds = kept_.epoch_seconds;
+  e.samples_per_second = samples / e.seconds;
+  e.learning_rate = s_.learning_rates[0] * std::pow(s_.decay, e.epoch - 1);
+  conclude();
+  Index wrong = 0;
+  for (std::size_t n = 0; n < result_.predicted.size(); ++n)
+    wrong += result_.predicted[n] != d_.test.labels[n] ? 1 : 0;
+  e.test_error = static_cast<double>(wrong) / static_cast<double>(d_.test.rows());
+  double cost = 0;
+  for (Index n = 0; n < d_.test.rows(); ++n) {
+    const auto u = result_.outputs.col(n);
+    const int label = d_.test.labels[static_cast<std::size_t>(n)];
+    if (s_.architecture.read_out == bilevel::networks::ReadOut::squared)
+      cost += 0.5 * static_cast<double>(u.squaredNorm() - 2 * u[label] + 1);
+    else
+      cost += std::log(static_cast<double>((u.array() - u.maxCoeff()).exp().sum())) +
+              static_cast<double>(u.maxCoeff() - u[label]);
+  }
+  e.test_cost = cost / static_cast<double>(d_.test.rows());
+  if (s_.probe > 0) {
+    const Probe probe = probe_.compare(*source_, weights_.theta(), false);
+    e.gradient_cosine = probe.cosine;
+    e.gradient_error = probe.relative_error;
+  }
+  result_.epochs.push_back(e);
+  good_ = weights_.theta();
+  kept_.batch = 0;
+  kept_.cost = kept_.wrong = kept_.residual = kept_.epoch_seconds = 0;
+  kept_.samples = 0;
+  c_.on_epoch(e);
+  save(true);
+}
+
+/// What the network at hand says of the test rows.
+void Run::conclude() {
+  const Index classes = s_.architecture.outputs(), rows = d_.test.rows();
+  result_.outputs.resize(classes, rows);
+  constexpr Index at_once = 4096;
+  const Matrix targets = Matrix::Zero(classes, std::min(at_once, rows));
+  for (Index first = 0; first < rows; first += at_once)
+    evaluation_.settle(weights_.theta().data(), d_.test.inputs.col(first).data(), targets.data(),
+                       std::min(at_once, rows - first), result_.outputs.col(first).data());
+  result_.predicted.resize(static_cast<std::size_t>(rows));
+  for (Index n = 0; n < rows; ++n)
+    result_.outputs.col(n).maxCoeff(&result_.predicted[static_cast<std::size_t>(n)]);
+}
+
+TrainResult Run::run() {
+  if (c_.resume) {
+    kept_ = read_kept(c_.checkpoint, c_.identity);
+    if (kept_.theta.size() != weights_.theta().size() ||
+        kept_.first_moment.size() != weights_.first_moment.size() ||
+        kept_.second_moment.size() != weights_.second_moment.size() ||
+        (s_.persistent && kept_.states.size() != s_.architecture.states() * d_.train.rows()))
+      throw InvalidInput(
+          fmt::format("{}: it keeps a run with another optimiser or other states; leave --resume out to "
+                      "begin anew",
+                      c_.checkpoint));
+    weights_.set_theta(kept_.theta);
+    weights_.first_moment = kept_.first_moment;
+    weights_.second_moment = kept_.second_moment;
+    weights_.steps = kept_.steps;
+    result_.epochs = kept_.epochs;
+    before_ = kept_.seconds;
+    result_.resumed = true;
+  }
+  good_ = weights_.theta();
+  saved_ = elapsed();
+  result_.status = Status::converged;
+  while (kept_.epoch < s_.epochs && epoch()) {
+    if (kept_.epoch < s_.epochs && c_.interrupted()) {
+      stop(Status::interrupted, fmt::format("stopped after epoch {}", kept_.epoch));
+      break;
+    }
+    if (kept_.epoch < s_.epochs && s_.seconds > 0 && elapsed() >= s_.seconds) {
+      stop(Status::time_limit,
+           fmt::format("{:.0f} s are over, after epoch {} of {}", s_.seconds, kept_.epoch, s_.epochs));
+      break;
+    }
+  }
+  if (result_.status == Status::converged) result_.message = fmt::format("all {} epochs are done", s_.epochs);
+  if (result_.status == Status::diverged) weights_.set_theta(good_);
+  c_.progress("looking at the result");
+  result_.theta = weights_.theta();
+  conclude();
+  if (s_.probe > 0) {
+    result_.probe = probe_.compare(*source_, result_.theta, true);
+    result_.traces = probe_.traces(result_.theta);
+  }
+  if (!result_.epochs.empty()) {
+    // Outputs that answer to nothing any more: clipped units that all sit at a bound.
+    std::vector<Index> counts(d_.classes.size());
+    for (const int label : d_.train.labels) ++counts[static_cast<std::size_t>(label)];
+    const double blind = 1 - static_cast<double>(*std::max_element(counts.begin(), counts.end())) /
+                                 static_cast<double>(d_.train.rows());
+    if (result_.epochs.back().train_error >= 0.97 * blind)
+      result_.warnings.push_back(
+          fmt::format("the network has learned nothing: its train error of {:.1f} % is that of the most "
+                      "frequent class; a smaller "
+                      "--learning-rate or --scale usually helps",
+                      100 * result_.epochs.back().train_error));
+  }
+  result_.seconds = elapsed();
+  return std::move(result_);
+}
+
+}  // namespace
+
+TrainResult train(const Settings& settings, const TrainData& data, const TrainControl& control,
+                  const Eigen::VectorXf* start) {
+  return Run(settings, data, control, start).run();
+}
+
+}  // namespace training
