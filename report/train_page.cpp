@@ -117,7 +117,7 @@ std::string trust(const Reading& root) {
           fmt::format("{}the error is {} at most {} of their length", closeness.empty() ? "" : ", and ",
                       kind == "rigorous" ? "proven to be" : "estimated to be", percent_word(share));
   }
-  return text + (closeness.empty() ? "" : ": " + closeness) + ".";
+  return fmt::format("{}{}{}.", text, closeness.empty() ? "" : ": ", closeness);
 }
 
 std::string headline(const Reading& root) {

@@ -201,7 +201,7 @@ void add_wrong(Json& sections, const Reading& result) {
     block = {{"type", "images"},
              {"title", "Samples that the network gets wrong"},
              {"items", std::move(items)},
-             {"caption", cut.empty() ? "Label → predicted." : "Label → predicted. " + cut}};
+             {"caption", fmt::format("Label → predicted.{}{}", cut.empty() ? "" : " ", cut)}};
   sections.push_back({{"id", "wrong"}, {"title", "Wrong samples"}, {"blocks", Json::array({block})}});
 }
 
