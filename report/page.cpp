@@ -1,9 +1,6 @@
 #include "page.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstdint>
 #include <map>
 #include <set>
 #include <vector>
@@ -11,29 +8,22 @@
 #include <fmt/format.h>
 
 #include "assets.hpp"
+#include "base64.hpp"
 #include "chart.hpp"
+#include "pictures.hpp"
 #include "reading.hpp"
 #include "text.hpp"
 
 namespace report {
 namespace {
 
-/// A hash as Content-Security-Policy wants it.
-std::string base64(std::string_view hexadecimal) {
-  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string result;
-  std::uint32_t bits = 0;
-  int held = 0;
-  for (const char c : hexadecimal) {
-    bits = bits << 4 | static_cast<std::uint32_t>(c <= '9' ? c - '0' : c - 'a' + 10);
-    held += 4;
-    if (held < 6) continue;
-    held -= 6;
-    result += digits[bits >> held & 63];
-  }
-  if (held > 0) result += digits[bits << (6 - held) & 63];
-  while (result.size() % 4 != 0) result += '=';
-  return result;
+/// The base64 of a hash in hexadecimal, as Content-Security-Policy wants it.
+std::string base64_of_hash(std::string_view hexadecimal) {
+  const auto value = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < hexadecimal.size(); i += 2)
+    bytes += static_cast<char>(16 * value(hexadecimal[i]) + value(hexadecimal[i + 1]));
+  return base64(bytes);
 }
 
 /// Nothing may be loaded, and only the scripts and the style that were embedded may run: a tag that slipped
@@ -42,7 +32,8 @@ std::string security_policy() {
   return fmt::format(
       "default-src 'none'; script-src 'sha256-{}' 'sha256-{}'; style-src 'sha256-{}'; "
       "base-uri 'none'; form-action 'none'",
-      base64(assets::charts_hash), base64(assets::script_hash), base64(assets::style_hash));
+      base64_of_hash(assets::charts_hash), base64_of_hash(assets::script_hash),
+      base64_of_hash(assets::style_hash));
 }
 
 std::string paragraphs(const std::string& text) {
@@ -58,34 +49,8 @@ std::string paragraphs(const std::string& text) {
   return html;
 }
 
-/// Whether a status is good news or bad, in the words of the style; "" for all others.
-std::string tone(const std::string& status) {
-  constexpr std::array good{"holds", "trusted", "converged"};
-  constexpr std::array bad{"fails", "untrusted", "diverged"};
-  if (std::find(good.begin(), good.end(), status) != good.end()) return "holds";
-  return std::find(bad.begin(), bad.end(), status) != bad.end() ? "fails" : "";
-}
-
-std::string badge(const std::string& status) {
-  if (status.empty()) return "";
-  const std::string word = tone(status);
-  return fmt::format("<span class=\"badge{}\">{}</span>", word.empty() ? "" : " " + word, escaped(status));
-}
-
 /// Tables of more rows than this show so many; tables.js has the others.
 constexpr std::size_t rows_at_once = 200;
-
-/// Whether `text` is the base64 of `bytes` bytes.
-bool is_base64(std::string_view text, std::size_t bytes) {
-  if (text.size() != (bytes + 2) / 3 * 4) return false;
-  const std::size_t padding = (3 - bytes % 3) % 3;
-  const auto is_digit = [](char c) {
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '/';
-  };
-  const std::string_view digits = text.substr(0, text.size() - padding);
-  return std::all_of(digits.begin(), digits.end(), is_digit) &&
-         text.substr(digits.size()) == std::string_view("==").substr(0, padding);
-}
 
 /// Adds `word` with a space before it; nothing where there is none.
 void add_word(std::string& html, const std::string& word) {
@@ -118,6 +83,7 @@ class Writer {
   std::string table(const Reading& block);
   std::string chart(const Reading& block);
   std::string images(const Reading& block) const;
+  std::string confusion(const Reading& block) const;
   std::size_t add_data(const Json& value);
 
   Reading page_;
@@ -295,29 +261,14 @@ std::string Writer::chart(const Reading& block) {
 }
 
 std::string Writer::images(const Reading& block) const {
-  std::string html = fmt::format("<figure class=\"images\">\n{}<ul>\n", heading(block));
-  const Reading items = block.at("items");
-  const auto length = [](const Reading& image, const char* key) {
-    const Reading value = image.at(key);
-    const double number = value.number();
-    if (!(number >= 1 && number <= 1024) || number != std::floor(number))
-      value.fail("must be a whole number from 1 to 1024");
-    return static_cast<std::size_t>(number);
-  };
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    const Reading image = items[i], pixels = image.at("pixels");
-    const std::size_t width = length(image, "width"), height = length(image, "height");
-    const std::string text = pixels.text(), words = escaped(image.text_or_empty("caption"));
-    if (!is_base64(text, width * height))
-      pixels.fail(fmt::format("must be {} × {} bytes in base64", height, width));
-    std::string below = words;
-    add_word(below, badge(image.text_or_empty("status")));
-    html += fmt::format(
-        "<li><canvas width=\"{}\" height=\"{}\" role=\"img\" aria-label=\"{}\" data-pixels=\"{}\"></canvas>"
-        "<span>{}</span></li>\n",
-        width, height, words.empty() ? "Image" : words, text, below);
-  }
-  return html + "</ul>\n" + caption(block) + "</figure>\n";
+  const Images images = read_images(block);
+  return fmt::format("<figure class=\"{}\">\n{}{}{}</figure>\n", images.classes, heading(block), images.html,
+                     caption(block));
+}
+
+std::string Writer::confusion(const Reading& block) const {
+  return fmt::format("<figure class=\"table confusion\">\n{}{}{}</figure>\n", heading(block),
+                     confusion_table(block), caption(block));
 }
 
 std::string Writer::block(const Reading& block, bool within_columns) {
@@ -330,6 +281,7 @@ std::string Writer::block(const Reading& block, bool within_columns) {
   if (name == "table") return table(block);
   if (name == "chart") return chart(block);
   if (name == "images") return images(block);
+  if (name == "confusion") return confusion(block);
   if (name == "notice")
     return fmt::format("<div class=\"notice\" role=\"note\">\n{}</div>\n", paragraphs(block.text("text")));
   if (name == "list") {

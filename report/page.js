@@ -49,13 +49,22 @@
     for (const section of document.querySelectorAll("main > section")) observer.observe(section);
   }
 
-  // Black ink that the paper shows through; the style makes it light on a dark screen.
+  // Black ink that the paper shows through; the style makes it light on a dark screen. Numbers with a sign
+  // are in one of two colours, the fainter the nearer to zero.
   function drawImages() {
+    const style = getComputedStyle(document.documentElement);
+    const channels = name => [1, 3, 5].map(at => parseInt(style.getPropertyValue(name).trim().slice(at, at + 2), 16));
+    const ink = [0, 0, 0], negative = channels("--negative"), positive = channels("--positive");
     for (const canvas of document.querySelectorAll("canvas[data-pixels]")) {
+      const signed = canvas.closest(".signed");
       const bytes = atob(canvas.dataset.pixels);
       const context = canvas.getContext("2d");
       const image = context.createImageData(canvas.width, canvas.height);
-      for (let i = 0; i < bytes.length; ++i) image.data[4 * i + 3] = bytes.charCodeAt(i);
+      for (let i = 0; i < bytes.length; ++i) {
+        const byte = bytes.charCodeAt(i), above = byte - 128;
+        image.data.set(signed ? (above < 0 ? negative : positive) : ink, 4 * i);
+        image.data[4 * i + 3] = signed ? Math.min(255, Math.abs(above) * 2.008) : byte;
+      }
       context.putImageData(image, 0, 0);
     }
   }
@@ -64,5 +73,6 @@
     followReader();
     addCopyButtons();
     drawImages();
+    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawImages);
   });
 })();

@@ -2,8 +2,8 @@
 
 #include "reading.hpp"
 
-// What the pages of `bilevel tune` and `bilevel clean` have in common: sections made of the run's result.
-// Whatever the result lacks is left out.
+// What the pages of `bilevel tune`, `bilevel clean` and `bilevel train` have in common: sections made of the
+// run's result. Whatever the result lacks is left out.
 namespace report {
 
 /// A notice for each warning, and one if the run did not end as it should.

@@ -127,6 +127,19 @@ std::string number_text(double value) {
   return text;
 }
 
+std::string tone(std::string_view status) {
+  constexpr std::array good{"holds", "trusted", "converged"};
+  constexpr std::array bad{"fails", "untrusted", "diverged"};
+  if (std::find(good.begin(), good.end(), status) != good.end()) return "holds";
+  return std::find(bad.begin(), bad.end(), status) != bad.end() ? "fails" : "";
+}
+
+std::string badge(std::string_view status) {
+  if (status.empty()) return "";
+  const std::string word = tone(status);
+  return fmt::format("<span class=\"badge{}\">{}</span>", word.empty() ? "" : " " + word, escaped(status));
+}
+
 bool looks_like_number(std::string_view text) {
   constexpr std::string_view allowed = "0123456789.+-−eE·×⁰¹²³⁴⁵⁶⁷⁸⁹⁻<>≤≥≈±% ";
   constexpr std::string_view before_digits = "+-−<>≤≥≈± .";

@@ -22,6 +22,11 @@ std::string script_json(const Json& value);
 /// Letters, digits, hyphens and underscores of `text`, all else as hyphens; never empty.
 std::string identifier(std::string_view text);
 
+/// Whether a status is good news or bad, in the words of the style; "" for all others.
+std::string tone(std::string_view status);
+/// A status for HTML, in its colour; "" where there is none.
+std::string badge(std::string_view status);
+
 /// Six significant digits, as short as they can be written.
 std::string number_text(double value);
 

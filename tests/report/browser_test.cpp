@@ -44,11 +44,15 @@ TEST_F(Browser, DrawsEveryBlock) {
   EXPECT_EQ(seen["screen"][4]["tooltip"], Json({"free", "log λ: −3.5", "feature: age"}));
   EXPECT_EQ(seen["screen"][4]["labels"][1], Json({"age", "blood pressure, the mean …", "weight"}));
   // The images are, in the shades of their pixels, as they were given.
-  ASSERT_EQ(seen["images"].size(), 2u);
+  ASSERT_EQ(seen["images"].size(), 3u);
   EXPECT_EQ(seen["images"][0]["shades"], Json::parse(R"({"0": 4, "255": 4})"));
   EXPECT_EQ(seen["images"][1]["shades"], Json::parse(R"({"128": 1})"));
   EXPECT_GT(seen["images"][0]["shown"], 50);
   EXPECT_EQ(seen["images"][0]["filter"], "none");
+  // Below and above zero in two colours, the fainter the nearer; zero is the paper itself.
+  const Json numbers = seen["images"][2]["pixels"];
+  EXPECT_EQ(Json({numbers[0], numbers[1], numbers[3]}), Json({"#0072b2, 255", "#000000, 0", "#c24a00, 255"}));
+  EXPECT_TRUE(numbers[2].get<std::string>().ends_with(", 129")) << numbers;
   // The field covers what is behind the path.
   EXPECT_GT(seen["screen"][2]["opaque"], 0.6);
 }
@@ -60,6 +64,8 @@ TEST_F(Browser, DrawsInTheDark) {
   EXPECT_EQ(seen["dark"], true);
   EXPECT_EQ(seen["background"], "rgb(20, 24, 27)");
   EXPECT_EQ(seen["images"][0]["filter"], "invert(1)") << "ink is light";
+  EXPECT_EQ(seen["images"][2]["filter"], "none") << "what is below zero stays so";
+  EXPECT_EQ(seen["images"][2]["pixels"][0], "#5fb8ee, 255");
   EXPECT_EQ(seen["printInk"], "#1d2327") << "paper is light";
 }
 

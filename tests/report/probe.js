@@ -109,12 +109,17 @@
     return states;
   }
 
+  // A pixel as "#rrggbb, opacity".
+  const colourOf = value =>
+    "#" + [0, 8, 16].map(shift => (value >>> shift & 255).toString(16).padStart(2, "0")).join("") + ", " + (value >>> 24);
+
   function imageOf(canvas) {
-    const counts = count(pixels(canvas));
+    const words = pixels(canvas), counts = count(words);
     return {
       width: canvas.width,
       shown: canvas.clientWidth,
       filter: getComputedStyle(canvas).filter,
+      pixels: [...words.slice(0, 4)].map(colourOf),
       // How often each shade occurs that is there.
       shades: Object.fromEntries([...counts].map(([value, times]) => [value >>> 24, times])),
     };

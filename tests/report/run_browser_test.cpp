@@ -1,4 +1,4 @@
-// The pages of `bilevel tune` and `bilevel clean` in a real browser.
+// The pages of `bilevel tune`, `bilevel clean` and `bilevel train` in a real browser.
 #include <chrono>
 
 #include <fmt/format.h>
@@ -6,16 +6,19 @@
 
 #include <report/clean_page.hpp>
 #include <report/page.hpp>
+#include <report/train_page.hpp>
 #include <report/tune_page.hpp>
 
 #include "browser.hpp"
 #include "sample_pages.hpp"
 #include "sample_results.hpp"
+#include "sample_training.hpp"
 
 namespace {
 
 using report::clean_page;
 using report::render;
+using report::train_page;
 using report::tune_page;
 using namespace report_test;
 
@@ -107,6 +110,54 @@ TEST_F(Browser, DrawsACleanedResult) {
   EXPECT_EQ(seen.at("searches").at(0).at(4).at("count"), "5,000 of 5,000 shown");
   expect_sound(probe(html, "--window-size=390,844"), 3);
   picture(html, "clean-dark.png", 1400, 5200, dark);
+}
+
+TEST_F(Browser, DrawsATrainedResult) {
+  const std::string html = render(train_page(train_result()));
+  const Json seen = probe(html);
+  ASSERT_TRUE(seen.contains("screen"));
+  expect_sound(seen, 9);
+  // Errors and costs span decades, cosines do not; movements are always on a log axis.
+  for (const int log : {0, 1, 6, 7})
+    EXPECT_EQ(seen.at("screen").at(log).at("scales").at(1), "logarithmic") << log;
+  for (const int linear : {2, 3, 4, 5, 8})
+    EXPECT_EQ(seen.at("screen").at(linear).at("scales").at(1), "linear") << linear;
+  // The 4 steps of the nudged phases follow the 20 of the free one.
+  EXPECT_EQ(seen.at("screen").at(6).at("ranges").at(0).at(1), 25);
+  ASSERT_EQ(seen.at("images").size(), 32u + 24u);
+  for (const Json& image : seen.at("images")) EXPECT_GT(image.at("shades").size(), 10u);
+  for (const std::string& options :
+       {"--window-size=1400,1000" + dark, std::string("--window-size=390,844")}) {
+    const Json again = probe(html, options);
+    ASSERT_TRUE(again.contains("screen"));
+    expect_sound(again, 9);
+  }
+  picture(html, "train-light.png", 1400, 7000);
+  picture(html, "train-dark.png", 1400, 7000, dark);
+  picture(html, "train-phone.png", 390, 10500);
+}
+
+TEST_F(Browser, ShowsHostileTrainingAsText) {
+  Json result = train_result(5, 6, 4, 3);
+  for (std::string* one : strings_of(result)) *one = hostile();
+  const Json seen = probe(render(train_page(result)));
+  ASSERT_TRUE(seen.contains("screen"));
+  expect_sound(seen, 9, false);
+}
+
+// A run that diverges at once has hardly anything to draw, and is drawn nevertheless.
+TEST_F(Browser, DrawsATrainingThatFailed) {
+  Json result = train_result(4);
+  result["status"] = "diverged";
+  for (const char* key : {"train_error", "test_error", "train_cost", "gradient_cosine", "gradient_error"})
+    for (Json& epoch : result["epochs"]) epoch[key] = nullptr;
+  result["epochs"][3]["relaxation_residual"] = 0;
+  result["relaxation"]["free"] = Json::parse(R"({"energy": [1, null, null], "moved": [0, 0, null]})");
+  result["relaxation"]["nudged"] = Json::array();
+  const Json seen = probe(render(train_page(result)));
+  ASSERT_TRUE(seen.contains("screen"));
+  // Left are the test cost, the energy at step 0, the movement left and the speed.
+  expect_sound(seen, 4);
 }
 
 TEST_F(Browser, ShowsHostileResultsAsText) {

@@ -133,6 +133,17 @@ inline Json image_block() {
     {"width": 1, "height": 1, "pixels": "gA=="}]})json");
 }
 
+/// Four numbers with signs: −0.5, 0, 0.25 and 0.5.
+inline Json signed_block() {
+  return Json::parse(R"json({"type": "images", "title": "Signed images", "range": 0.5, "items": [
+    {"width": 2, "height": 2, "pixels": "AYDA/w=="}]})json");
+}
+
+inline Json confusion_block() {
+  return Json::parse(R"json({"type": "confusion", "title": "Taken for", "caption": "Two of eight are wrong.",
+    "classes": ["cat", "dog", "owl"], "counts": [[4, 1, 0], [1, 2, 0], [0, 0, 0]]})json");
+}
+
 /// A page with every kind of block and every field.
 inline Json gallery() {
   Json text{{"type", "text"}, {"text", "The first paragraph.\n\nThe second one, with π* = −dφ_β/dβ."}};
@@ -170,7 +181,9 @@ inline Json gallery() {
               {{{"type", "notice"}, {"text", "Take care.\n\nTwice."}},
                long_table(),
                image_block(),
-               horizontal_chart()}}}}}};
+               horizontal_chart(),
+               signed_block(),
+               confusion_block()}}}}}};
 }
 
 inline constexpr int gallery_charts = 5;
