@@ -97,8 +97,8 @@ long CircuitEquations::predict(Eigen::Ref<Vec> x) {
     const double knee = law.v * std::log1p(1e3 * law.v / law.is);
     diode_volts_[static_cast<Index>(k)] = std::min(volts(d.anode, x) - volts(d.cathode, x), knee);
   }
-  long iterations = 0;
-  for (bool moved = true; moved && iterations < 50; ++iterations) {
+  long iterations = 1;
+  for (bool moved = true; moved && iterations <= 50; ++iterations) {
     gradient_ = -push_;
     hessian_ = linear_;
     for (std::size_t k = 0; k < circuit_.diodes.size(); ++k) {
@@ -131,7 +131,7 @@ long CircuitEquations::predict(Eigen::Ref<Vec> x) {
 CircuitEquations::Outcome CircuitEquations::settle(Eigen::Ref<Vec> x, const OperatingPointOptions& options) {
   assemble();
   if (!x.allFinite() || !(content(x) <= content(direction_.setZero()))) x.setZero();
-  const long predictions = size() > 0 && !circuit_.diodes.empty() ? predict(x) : 0;
+  long predictions = 0;
   Outcome outcome;
   for (long iteration = 0;; ++iteration) {
     outcome = linearise(x, 0);
@@ -162,6 +162,11 @@ CircuitEquations::Outcome CircuitEquations::settle(Eigen::Ref<Vec> x, const Oper
     product_.noalias() = linear_ * x;
     product_ -= push_;
     const double step = search(product_.dot(direction_));
+    // From a warm start a few whole steps arrive. Others had better begin elsewhere.
+    if (predictions == 0 && !circuit_.diodes.empty() && (step != 1 || iteration == 3)) {
+      predictions = predict(x);
+      continue;
+    }
     if (step >= farthest) {  // E falls without end
       outcome.status = Status::negative_curvature;
       return outcome;

@@ -111,7 +111,7 @@ void NgspiceLibrary::offer(std::span<const double> sources, std::span<const doub
 
 bool NgspiceLibrary::settle() {
   complaints_.clear();
-  unknown_source_ = false;
+  unknown_source_ = stepped_ = false;
   command("op");
   const bool failed = std::any_of(complaints_.begin(), complaints_.end(), [](const std::string& line) {
     return contains(line, "aborted") || contains(line, "Error") || contains(line, "refused") ||
@@ -150,10 +150,12 @@ std::string NgspiceLibrary::complaint() const {
 }
 
 int NgspiceLibrary::hear(char* text, int, void* self) {
-  auto& complaints = static_cast<NgspiceLibrary*>(self)->complaints_;
+  auto& library = *static_cast<NgspiceLibrary*>(self);
+  auto& complaints = library.complaints_;
   std::string_view line = text;
   const bool error = line.starts_with("stderr ");
   line.remove_prefix(std::min(line.size(), line.find(' ') + 1));
+  if (contains(line, "stepping")) library.stepped_ = true;
   if (!error || !tells(line)) return 0;
   // "Trying gmin = …" and the like stand before the news on the same line.
   if (const std::size_t at = line.find("singular matrix"); at != std::string_view::npos) line.remove_prefix(at);

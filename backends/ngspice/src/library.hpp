@@ -31,6 +31,9 @@ class NgspiceLibrary {
   void offer(std::span<const double> sources, std::span<const double> pulls);
   /// The operating point; forget() before the next.
   bool settle();
+  /// Whether that took gmin or source stepping. ngspice 39 may then keep a conductance of gmin at every node:
+  /// the circuit should be loaded anew.
+  bool stepped() const { return stepped_; }
   double volts(const std::string& node);
   void forget();
 
@@ -58,7 +61,7 @@ class NgspiceLibrary {
   int identity_ = 0;
   bool left_ = false;    // ngspice has asked to be unloaded and must not be called any more
   bool loaded_ = false;  // there is a circuit
-  bool unknown_source_ = false;
+  bool unknown_source_ = false, stepped_ = false;
   std::vector<std::string> complaints_;
   std::span<const double> sources_, pulls_;
 };

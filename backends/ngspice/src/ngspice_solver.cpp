@@ -112,7 +112,7 @@ struct NgspiceSolver::State {
     if (beta != new_beta) {
       for (std::size_t i = 0; i < problem.outputs().size(); ++i) {
         ++alters;
-        if (!library.alter(fmt::format("g{}", problem.first_output_pull() + i), new_beta)) {
+        if (!library.alter(fmt::format("@g{}[gain]", problem.first_output_pull() + i), new_beta)) {
           library.owner = nullptr;
           return fail(library.status(), library.complaint());
         }
@@ -130,6 +130,7 @@ struct NgspiceSolver::State {
                   {pulls.data(), static_cast<std::size_t>(pulls.size())});
     ++settled;
     const bool found = library.settle();
+    if (library.stepped()) library.owner = nullptr;
     if (found)
       for (std::size_t i = 0; i < nodes.size(); ++i) x[static_cast<Index>(i)] = library.volts(nodes[i]);
     library.offer({}, {});
@@ -169,13 +170,13 @@ Solution<Vec> NgspiceSolver::solve(const Vec& theta, double beta, const Vec& sta
   const Index n = problem.nodes();
   NgspiceLibrary& library = state_->library;
   const std::lock_guard turn(library.turn);
-  if (!state_->prepare(theta, beta)) {
-    blame(state_->status, state_->message);
-    return s;
-  }
   problem.set_theta(theta);
   double worst = 0;
   for (Index k = 0; k < problem.samples(); ++k) {
+    if (!state_->prepare(theta, beta)) {
+      blame(state_->status, state_->message);
+      break;
+    }
     auto x = s.phi.segment(k * n, n);
     if (!state_->settle(k, x)) blame(library.status(), fmt::format("sample {}: {}", k, library.complaint()));
     library.forget();

@@ -64,12 +64,12 @@ struct Pull {
 /// which is convex, so that there is one such state, where no pull has negative siemens.
 struct Circuit {
   int nodes = 1;  ///< with ground
-  std::vector<Resistor> resistors;
-  std::vector<VoltageSource> sources;
-  std::vector<CurrentSource> currents;
-  std::vector<Diode> diodes;
-  std::vector<Amplifier> amplifiers;
-  std::vector<Pull> pulls;
+  std::vector<Resistor> resistors{};
+  std::vector<VoltageSource> sources{};
+  std::vector<CurrentSource> currents{};
+  std::vector<Diode> diodes{};
+  std::vector<Amplifier> amplifiers{};
+  std::vector<Pull> pulls{};
   double gmin = 1e-12;  ///< across every diode, siemens; SPICE's default
 
   /// Names every value out of range, nodes that do not exist, are held twice, drive themselves in a circle,

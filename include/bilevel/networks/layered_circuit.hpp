@@ -11,15 +11,15 @@
 namespace bilevel::networks {
 
 struct LayeredCircuitOptions {
-  std::vector<Index> sizes;  ///< units of the layers, input first, output last; at least two
+  std::vector<Index> sizes{};  ///< units of the layers, input first, output last; at least two
   /// An input x becomes two sources, at ±input_volts·x: conductances are not negative, so that a unit needs
   /// both signs to weigh an input against another.
   double input_volts = 1;
   bool bias = true;  ///< resistors from every hidden and output unit to rails at ±input_volts
   /// Gain of the amplifier behind every unit, one for each hidden layer; empty for none. Signals shrink from
   /// layer to layer, since the voltage of a unit is a mean of those before and after it.
-  std::vector<double> gains;
-  Diode diode;  ///< of the hidden units; its nodes do not matter
+  std::vector<double> gains{};
+  Diode diode{};  ///< of the hidden units; its nodes do not matter
   /// Conductances at the start, siemens, drawn evenly between the two.
   double least_siemens = 0.01, most_siemens = 0.1;
   std::uint64_t seed = 1;

@@ -13,7 +13,7 @@ struct NgspiceOptions {
   /// The shared library; empty for the one that the environment variable BILEVEL_NGSPICE_LIBRARY names, else
   /// `libngspice.so.0`. It is loaded when it is first wanted and holds one circuit at a time: calls wait for
   /// each other.
-  std::string library;
+  std::string library{};
   double reltol = 1e-10, abstol = 1e-16, vntol = 1e-12;  ///< see NetlistOptions
   /// What a state may miss Kirchhoff's law by, in the units of OperatingPointOptions::tolerance, before it is
   /// reported as not settled. It is measured at the voltages that ngspice returns.
