@@ -17,7 +17,7 @@ CircuitEquations::CircuitEquations(Circuit circuit) : circuit_(std::move(circuit
   linear_ = linear_size_ = hessian_ = Eigen::MatrixXd::Zero(n, n);
   push_ = push_size_ = gradient_ = scale_ = direction_ = product_ = Vec::Zero(n);
   diode_volts_ = diode_step_ = Vec::Zero(diodes);
-  factor_ = Eigen::LLT<Eigen::MatrixXd>(n);
+  factor_.compute(Eigen::MatrixXd::Identity(n, n));  // takes its memory, and can be copied from now on
 }
 
 void CircuitEquations::resolve_places() {

@@ -87,7 +87,8 @@ CircuitProblem::CircuitProblem(Circuit circuit, std::vector<int> outputs, Mat so
       targets_(std::move(targets)) {
   const Circuit& c = equations_.circuit();
   if (c.resistors.empty()) throw InvalidInput("circuit problem: the circuit has no resistor to learn");
-  if (nodes() == 0) throw InvalidInput("circuit problem: every node is held, so there is nothing that settles");
+  if (nodes() == 0)
+    throw InvalidInput("circuit problem: every node is held, so there is nothing that settles");
   if (outputs_.empty()) throw InvalidInput("circuit problem: there is no output node");
   for (const int node : outputs_)
     if (equations_.place(node).free < 0)
@@ -109,8 +110,7 @@ CircuitProblem::CircuitProblem(Circuit circuit, std::vector<int> outputs, Mat so
   refuse("source", sources_);
   refuse("target", targets_);
   start_.resize(static_cast<Index>(c.resistors.size()));
-  for (std::size_t i = 0; i < c.resistors.size(); ++i)
-    start_[static_cast<Index>(i)] = c.resistors[i].siemens;
+  for (std::size_t i = 0; i < c.resistors.size(); ++i) start_[static_cast<Index>(i)] = c.resistors[i].siemens;
   selected_.resize(static_cast<std::size_t>(sources_.cols()));
   std::iota(selected_.begin(), selected_.end(), 0);
 }
@@ -131,8 +131,8 @@ Vec CircuitProblem::initial_theta() const {
 void CircuitProblem::set_sample(Index k, double beta) {
   equations_.set_sources(sources(k));
   for (std::size_t i = 0; i < outputs_.size(); ++i)
-    equations_.set_pull(first_pull_ + i, targets_(static_cast<Index>(i), selected_[static_cast<std::size_t>(k)]),
-                        beta);
+    equations_.set_pull(first_pull_ + i,
+                        targets_(static_cast<Index>(i), selected_[static_cast<std::size_t>(k)]), beta);
 }
 
 double CircuitProblem::inner(const Vec& phi, const Vec& theta, Wanted<Vec> wanted) {
@@ -199,12 +199,12 @@ Mat CircuitProblem::output_volts(const Vec& phi) const {
 
 void CircuitProblem::require_conductances(const Vec& theta, std::string_view what) const {
   if (theta.size() != start_.size())
-    throw InvalidInput(
-        fmt::format("{}: theta has {} elements, the circuit {} resistors", what, theta.size(), start_.size()));
+    throw InvalidInput(fmt::format("{}: theta has {} elements, the circuit {} resistors", what, theta.size(),
+                                   start_.size()));
   for (Index i = 0; i < theta.size(); ++i)
     if (!(theta[i] >= 0 && std::isfinite(theta[i])))
-      throw InvalidInput(fmt::format("{}: conductance {} = {} S must be zero or more and finite", what, i,
-                                     theta[i]));
+      throw InvalidInput(
+          fmt::format("{}: conductance {} = {} S must be zero or more and finite", what, i, theta[i]));
 }
 
 }  // namespace bilevel::networks

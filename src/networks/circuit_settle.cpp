@@ -40,6 +40,10 @@ bool CircuitEquations::factor() {
   return false;
 }
 
+bool CircuitEquations::curves_upwards() {
+  return size() == 0 || (hessian_.allFinite() && factor() && shift_ == 0);
+}
+
 /// How far to go along direction_: to where E has all but stopped falling. Newton's step t = 1 nearly always;
 /// less where it would drive a diode up its exponential, more where it would only crawl down one. E along the
 /// line is convex and known but for the diodes, so that points cost no more than those.
@@ -84,10 +88,10 @@ double CircuitEquations::search(double linear_slope) {
 }
 
 /// A start for Newton's method. Where a diode is to carry current its voltage follows like a logarithm, and
-/// Newton's steps in voltages climb down the exponential by V at a time. Here each diode has a voltage u of its
-/// own to be linearised at, and what the linear circuit predicts for it is taken as a current, i(u) + i′(u)Δ,
-/// where it conducts (the idea of SPICE's junction limiting, Nagel 1975). A few such steps settle nearly
-/// every circuit, but none needs to: x moves only if E falls.
+/// Newton's steps in voltages climb down the exponential by V at a time. Here each diode has a voltage u of
+/// its own to be linearised at, and what the linear circuit predicts for it is taken as a current, i(u) +
+/// i′(u)Δ, where it conducts (the idea of SPICE's junction limiting, Nagel 1975). A few such steps settle
+/// nearly every circuit, but none needs to: x moves only if E falls.
 long CircuitEquations::predict(Eigen::Ref<Vec> x) {
   const double before = content(x);
   for (std::size_t k = 0; k < circuit_.diodes.size(); ++k) {
@@ -156,8 +160,8 @@ CircuitEquations::Outcome CircuitEquations::settle(Eigen::Ref<Vec> x, const Oper
     direction_ = -direction_;
     for (std::size_t k = 0; k < circuit_.diodes.size(); ++k) {
       const Place &p = place(circuit_.diodes[k].anode), &q = place(circuit_.diodes[k].cathode);
-      diode_step_[static_cast<Index>(k)] = (p.free >= 0 ? p.scale * direction_[p.free] : 0) -
-                                           (q.free >= 0 ? q.scale * direction_[q.free] : 0);
+      diode_step_[static_cast<Index>(k)] =
+          (p.free >= 0 ? p.scale * direction_[p.free] : 0) - (q.free >= 0 ? q.scale * direction_[q.free] : 0);
     }
     product_.noalias() = linear_ * x;
     product_ -= push_;

@@ -36,8 +36,7 @@ struct DiodeLaw {
     if (ratio >= -3) return is * v * (std::expm1(ratio) - ratio) + quadratic;
     // ∫ of −Is(1 + (3/(e·r))³) from −3 to r, and what is above −3.
     const double cubed = 27 * std::exp(-3.0);
-    return is * v *
-               (std::expm1(-3.0) + 3 - (ratio + 3) + 0.5 * cubed * (1 / (ratio * ratio) - 1.0 / 9)) +
+    return is * v * (std::expm1(-3.0) + 3 - (ratio + 3) + 0.5 * cubed * (1 / (ratio * ratio) - 1.0 / 9)) +
            quadratic;
   }
 

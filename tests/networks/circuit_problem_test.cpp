@@ -67,7 +67,8 @@ TEST(CircuitProblem, ExactGradientIsTheDifferenceOfWholeSolves) {
     Vec up = theta, down = theta;
     up[i] += h;
     down[i] -= h;
-    EXPECT_NEAR((value(up) - value(down)) / (2 * h), gradient[i], 1e-7 * gradient.norm()) << "conductance " << i;
+    EXPECT_NEAR((value(up) - value(down)) / (2 * h), gradient[i], 1e-7 * gradient.norm())
+        << "conductance " << i;
   }
 }
 

@@ -70,8 +70,7 @@ double by_bisection(double volts, const Diode& d, double gmin) {
 
 TEST(Circuit, DiodeBehindAResistorSitsWhereBisectionFindsIt) {
   for (const double volts : {-100.0, -5.0, -0.1, -0.05, 0.0, 1e-3, 0.4, 0.7, 5.0, 100.0, 1e5})
-    for (const Diode& like :
-         {Diode{}, Diode{.saturation_current = 1e-6, .emission = 1.7, .kelvin = 350}}) {
+    for (const Diode& like : {Diode{}, Diode{.saturation_current = 1e-6, .emission = 1.7, .kelvin = 350}}) {
       SCOPED_TRACE(::testing::Message() << volts << " V, Is " << like.saturation_current);
       const Circuit c = rectifier(volts, like);
       const OperatingPoint p = operating_point(c);
@@ -108,6 +107,19 @@ TEST(Circuit, RandomCircuitsSettleQuicklyToRounding) {
   }
   EXPECT_LE(most, 80);
 }
+
+#ifdef EIGEN_RUNTIME_NO_MALLOC
+TEST(Circuit, SettlingAllocatesNothing) {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    CircuitEquations equations(random_circuit(seed));
+    Vec x = Vec::Zero(equations.size());
+    Eigen::internal::set_is_malloc_allowed(false);
+    const auto outcome = equations.settle(x, {});
+    Eigen::internal::set_is_malloc_allowed(true);
+    EXPECT_EQ(outcome.status, Status::converged) << "seed " << seed;
+  }
+}
+#endif
 
 TEST(Circuit, GradientAndHessianAreThoseOfTheEnergy) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {

@@ -16,9 +16,7 @@ inline Circuit random_circuit(std::uint64_t seed) {
   const auto even = [&](double low, double high) {
     return std::uniform_real_distribution<double>(low, high)(engine);
   };
-  const auto decades = [&](double low, double high) {
-    return std::exp(even(std::log(low), std::log(high)));
-  };
+  const auto decades = [&](double low, double high) { return std::exp(even(std::log(low), std::log(high))); };
   const auto whole = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(engine); };
   const auto sign = [&] { return whole(0, 1) ? 1.0 : -1.0; };
 

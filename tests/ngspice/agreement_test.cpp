@@ -34,10 +34,11 @@ TEST(NgspiceAgreement, RandomCircuitsRestAtTheSameVoltages) {
   }
   EXPECT_GT(diodes, 2 * count);
   EXPECT_GT(amplifiers, count / 2);
-  std::printf("%d circuits, %ld diodes, %ld amplifiers: voltages within %.3g V, residuals %.3g and %.3g, "
-              "%.1f iterations of ours, at most %ld\n",
-              count, diodes, amplifiers, worst, worst_residual, worst_theirs,
-              static_cast<double>(iterations) / count, most);
+  std::printf(
+      "%d circuits, %ld diodes, %ld amplifiers: voltages within %.3g V, residuals %.3g and %.3g, "
+      "%.1f iterations of ours, at most %ld\n",
+      count, diodes, amplifiers, worst, worst_residual, worst_theirs, static_cast<double>(iterations) / count,
+      most);
 }
 
 }  // namespace

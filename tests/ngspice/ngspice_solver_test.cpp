@@ -37,7 +37,8 @@ CircuitProblem small_problem(std::uint64_t seed) {
 
 void expect_same(CircuitProblem& problem, NgspiceSolver& theirs, const Vec& theta, double beta) {
   CircuitSolver ours(problem);
-  const auto a = ours.solve(theta, beta, problem.initial_phi()), b = theirs.solve(theta, beta, problem.initial_phi());
+  const auto a = ours.solve(theta, beta, problem.initial_phi()),
+             b = theirs.solve(theta, beta, problem.initial_phi());
   ASSERT_EQ(a.status, Status::converged) << a.message;
   ASSERT_EQ(b.status, Status::converged) << b.message;
   EXPECT_LE((a.phi - b.phi).cwiseAbs().maxCoeff(), 1e-9);
@@ -100,7 +101,8 @@ std::string refusal(Work&& work) {
 TEST(NgspiceSolver, SaysWhereNgspiceIsMissing) {
   CircuitProblem problem = small_problem(1);
   const std::string text = refusal([&] { NgspiceSolver(problem, {.library = "/nowhere/libngspice.so"}); });
-  EXPECT_NE(text.find("ngspice: its shared library cannot be loaded (/nowhere/libngspice.so"), std::string::npos)
+  EXPECT_NE(text.find("ngspice: its shared library cannot be loaded (/nowhere/libngspice.so"),
+            std::string::npos)
       << text;
   EXPECT_NE(text.find("libngspice0"), std::string::npos) << text;
   // A library, but another one.
@@ -141,6 +143,10 @@ TEST(NgspiceSolver, FailureToConvergeIsAStatus) {
   EXPECT_NE(s.message.find("n2"), std::string::npos) << s.message;
   EXPECT_NE(s.message.find("aborted"), std::string::npos) << s.message;
   EXPECT_EQ(s.phi, Vec::Constant(2, 0.25));
+  // Beyond that pole ngspice settles as happily as before, but not in a minimum.
+  const auto beyond = solver.solve(problem.initial_theta(), -3e-3, Vec::Zero(2));
+  EXPECT_EQ(beyond.status, Status::negative_curvature);
+  EXPECT_NE(beyond.message.find("no minimum"), std::string::npos) << beyond.message;
   // It does not spoil what follows.
   const auto after = solver.solve(problem.initial_theta(), 0, Vec::Zero(2));
   EXPECT_EQ(after.status, Status::converged) << after.message;
@@ -152,8 +158,7 @@ TEST(NgspiceSolver, FailureToConvergeIsAStatus) {
 }
 
 TEST(NgspiceSolver, TextOfYourOwnIsSettledOrComplainedAbout) {
-  const OperatingPoint fine =
-      ngspice_operating_point("divider\nV1 n1 0 6\nR1 n1 n2 4\nR2 n2 0 2\n.end\n", 4);
+  const OperatingPoint fine = ngspice_operating_point("divider\nV1 n1 0 6\nR1 n1 n2 4\nR2 n2 0 2\n.end\n", 4);
   EXPECT_EQ(fine.status, Status::converged) << fine.message;
   EXPECT_NEAR(fine.voltages[2], 2, 1e-12);
   EXPECT_TRUE(std::isnan(fine.voltages[3]));
@@ -168,7 +173,8 @@ TEST(NgspiceSolver, TextOfYourOwnIsSettledOrComplainedAbout) {
         "singular matrix");
   fails("no model\nV1 n1 0 1\nD1 n1 n2 nothing\nR2 n2 0 1\n.end\n", Status::breakdown, "nothing");
   fails("no value\nV1 n1 0 1\nR1 n1 n2 abc\nR2 n2 0 1\n.end\n", Status::breakdown, "abc");
-  fails("no file\nV1 n1 0 1\n.include /nowhere/at/all\nR2 n1 0 1\n.end\n", Status::breakdown, "/nowhere/at/all");
+  fails("no file\nV1 n1 0 1\n.include /nowhere/at/all\nR2 n1 0 1\n.end\n", Status::breakdown,
+        "/nowhere/at/all");
   EXPECT_EQ(ngspice_operating_point("again\nV1 n1 0 6\nR1 n1 n2 4\nR2 n2 0 2\n.end\n", 3).status,
             Status::converged);
 }
@@ -184,7 +190,8 @@ TEST(NgspiceSolver, AnNgspiceThatEndsItselfEndsNothingElse) {
     std::exit(p.status == Status::breakdown && s.status == Status::breakdown ? 0 : 1);
   };
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(quit(), ::testing::ExitedWithCode(0), "it stopped for good and can be used again only by another");
+  EXPECT_EXIT(quit(), ::testing::ExitedWithCode(0),
+              "it stopped for good and can be used again only by another");
 }
 
 }  // namespace

@@ -63,8 +63,8 @@ TEST(NgspiceTraining, LearnsExclusiveOr) {
     const auto optimizer = make_optimizer("lbfgs");
     const Summary s = solve<Vec>(propagation, *optimizer, start, options);
     EXPECT_EQ(s.status, Status::converged) << s.message;
-    std::cout << "seed " << seed << ": L_out " << s.outer_value << " after " << s.iterations << " iterations, "
-              << solver.settled() << " operating points, " << s.seconds << " s\n";
+    std::cout << "seed " << seed << ": L_out " << s.outer_value << " after " << s.iterations
+              << " iterations, " << solver.settled() << " operating points, " << s.seconds << " s\n";
     // Far on the right side each, from a cold start too.
     const auto cold = solver.solve(s.theta, 0, problem.initial_phi());
     const Mat volts = problem.output_volts(cold.phi);
@@ -72,7 +72,8 @@ TEST(NgspiceTraining, LearnsExclusiveOr) {
   }
 }
 
-/// The digits 0 to 4 of scikit-learn's 8×8 images, 2×2 pixels averaged, from −1 to 1; every third for testing.
+/// The digits 0 to 4 of scikit-learn's 8×8 images, 2×2 pixels averaged, from −1 to 1; every third for
+/// testing.
 struct Digits {
   Mat inputs, targets;
   std::vector<Index> labels, train, test;

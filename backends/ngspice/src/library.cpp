@@ -21,8 +21,9 @@ bool contains(std::string_view text, std::string_view part) {
 /// Lines that say what went wrong. ngspice reports every step of its attempts; functions return 0 all the
 /// same.
 bool tells(std::string_view line) {
-  for (const std::string_view part : {"Error", "error", "singular matrix", "doAnalyses", "aborted", "can't find",
-                                      "could not find", "unknown parameter", "not parsed", "Fatal", "fatal"})
+  for (const std::string_view part :
+       {"Error", "error", "singular matrix", "doAnalyses", "aborted", "can't find", "could not find",
+        "unknown parameter", "not parsed", "Fatal", "fatal"})
     if (contains(line, part)) return !contains(line, "spinit");
   return false;
 }
@@ -158,7 +159,8 @@ int NgspiceLibrary::hear(char* text, int, void* self) {
   if (contains(line, "stepping")) library.stepped_ = true;
   if (!error || !tells(line)) return 0;
   // "Trying gmin = …" and the like stand before the news on the same line.
-  if (const std::size_t at = line.find("singular matrix"); at != std::string_view::npos) line.remove_prefix(at);
+  if (const std::size_t at = line.find("singular matrix"); at != std::string_view::npos)
+    line.remove_prefix(at);
   if (line.starts_with("doAnalyses: ")) line.remove_prefix(12);
   while (!line.empty() && line.back() == ' ') line.remove_suffix(1);
   if (std::find(complaints.begin(), complaints.end(), line) == complaints.end() &&

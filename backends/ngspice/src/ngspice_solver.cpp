@@ -41,12 +41,45 @@ OperatingPoint settle_text(const std::string& text, int nodes, const NgspiceOpti
   return point;
 }
 
+struct Judgement {
+  Status status = Status::converged;
+  std::string message{};
+  double residual = unknown;
+};
+
+/// What ngspice returned is measured by Kirchhoff's law; and beyond the pole of a negative pull it returns a
+/// state that is none of rest.
+Judgement judge(CircuitEquations& equations, const Eigen::Ref<const Vec>& x, const NgspiceOptions& options) {
+  Judgement j;
+  if (!x.allFinite()) {
+    j.status = Status::not_finite;
+    j.message = "ngspice: a voltage is missing or not finite";
+    return j;
+  }
+  j.residual = equations.measure(x, options.vntol / options.residual).residual;
+  if (!(j.residual <= options.residual)) {
+    j.status = Status::stalled;
+    j.message = fmt::format("ngspice: its voltages miss Kirchhoff's current law by {:.3g}, asked for {:.3g}",
+                            j.residual, options.residual);
+    return j;
+  }
+  const auto& pulls = equations.circuit().pulls;
+  if (std::any_of(pulls.begin(), pulls.end(), [](const Pull& p) { return p.siemens < 0; }) &&
+      !equations.curves_upwards()) {
+    j.status = Status::negative_curvature;
+    j.message = "ngspice: its voltages are no minimum: pulls of negative siemens outweigh the conductances";
+  }
+  return j;
+}
+
 }  // namespace
 
 Violations NgspiceOptions::validate() const {
   Violations v("ngspice");
-  return v.positive("reltol", reltol).positive("abstol", abstol).positive("vntol", vntol).positive("residual",
-                                                                                                residual);
+  return v.positive("reltol", reltol)
+      .positive("abstol", abstol)
+      .positive("vntol", vntol)
+      .positive("residual", residual);
 }
 
 OperatingPoint ngspice_operating_point(const std::string& text, int nodes, const NgspiceOptions& options) {
@@ -63,11 +96,11 @@ OperatingPoint ngspice_operating_point(const Circuit& circuit, const NgspiceOpti
   if (!succeeded(point.status)) return point;
   Vec x(equations.size());
   for (Index i = 0; i < x.size(); ++i) x[i] = point.voltages[equations.free_node(i)];
-  point.residual = equations.measure(x, options.vntol / options.residual).residual;
-  if (!(point.residual <= options.residual)) {
-    point.status = point.voltages.allFinite() ? Status::stalled : Status::not_finite;
-    point.message = fmt::format("ngspice: its voltages miss Kirchhoff's current law by {:.3g}, asked for {:.3g}",
-                                point.residual, options.residual);
+  const Judgement judgement = judge(equations, x, options);
+  point.residual = judgement.residual;
+  if (!succeeded(judgement.status)) {
+    point.status = judgement.status;
+    point.message = judgement.message;
   }
   return point;
 }
@@ -99,7 +132,8 @@ struct NgspiceSolver::State {
       for (std::size_t i = problem.first_output_pull(); i < circuit.pulls.size(); ++i)
         circuit.pulls[i].siemens = new_beta;
       // The conductances are not negative, so that all that can be wrong is a node left alone by zeros.
-      if (const Violations v = circuit.validate(); !v.empty()) return fail(Status::singular, v.texts().front());
+      if (const Violations v = circuit.validate(); !v.empty())
+        return fail(Status::singular, v.texts().front());
       ++loads;
       if (!library.load(netlist(circuit, netlist_options(options, true))))
         return fail(library.status(), library.complaint());
@@ -180,18 +214,11 @@ Solution<Vec> NgspiceSolver::solve(const Vec& theta, double beta, const Vec& sta
     auto x = s.phi.segment(k * n, n);
     if (!state_->settle(k, x)) blame(library.status(), fmt::format("sample {}: {}", k, library.complaint()));
     library.forget();
-    if (!x.allFinite()) {
-      blame(Status::not_finite, fmt::format("sample {}: ngspice: a voltage is missing or not finite", k));
-      continue;
-    }
     problem.set_sample(k, beta);
-    const double residual = problem.equations().measure(x, state_->options.vntol / state_->options.residual).residual;
-    worst = std::max(worst, residual);
-    if (!(residual <= state_->options.residual))
-      blame(Status::stalled,
-            fmt::format("sample {}: ngspice: its voltages miss Kirchhoff's current law by {:.3g}, asked for "
-                        "{:.3g}",
-                        k, residual, state_->options.residual));
+    const Judgement judgement = judge(problem.equations(), x, state_->options);
+    worst = std::fmax(worst, judgement.residual);
+    if (!succeeded(judgement.status))
+      blame(judgement.status, fmt::format("sample {}: {}", k, judgement.message));
   }
   if (succeeded(s.status))
     s.message = fmt::format("{} samples at rest, residual at most {:.3g}", problem.samples(), worst);

@@ -12,14 +12,15 @@
 namespace bilevel::networks {
 
 /// The equations of a circuit in the voltages x of the nodes that nothing holds. Every other node follows one
-/// of them through amplifiers, v = scale·x, or is given. Values of the elements can be changed between solves,
-/// which then allocate nothing. One object, one thread.
+/// of them through amplifiers, v = scale·x, or is given. Values of the elements can be changed between
+/// solves, which then allocate nothing. One object, one thread.
 class CircuitEquations {
  public:
   using Vec = Eigen::VectorXd;
   using In = const Eigen::Ref<const Vec>&;
 
-  /// Where the voltage of a node comes from: scale·x[free] or scale times that of a source; ground has neither.
+  /// Where the voltage of a node comes from: scale·x[free] or scale times that of a source; ground has
+  /// neither.
   struct Place {
     Index free = -1;
     Index source = -1;
@@ -63,6 +64,8 @@ class CircuitEquations {
   /// How far x is from rest, in the same units; voltages below `least_volts` count as that much, for states
   /// that were found to an absolute accuracy.
   Outcome measure(In x, double least_volts);
+  /// Whether E curves upwards at the x last measured, so that what rests there is a minimum.
+  bool curves_upwards();
 
  private:
   void resolve_places();

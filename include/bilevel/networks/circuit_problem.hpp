@@ -12,8 +12,8 @@ namespace bilevel::networks {
 /// circuit is given once; each sample puts other voltages on its sources and has its own targets y.
 ///   φ = the voltages that nothing holds, sample after sample;   L_in = mean over samples of the co-content E
 ///   L_out = mean over samples of ½‖v_out − y‖²
-/// E and the squared distance add up node by node, so that nudging by β is a pull of β siemens on every output
-/// node. Fixed resistors are learned ones whose bounds coincide.
+/// E and the squared distance add up node by node, so that nudging by β is a pull of β siemens on every
+/// output node. Fixed resistors are learned ones whose bounds coincide.
 class CircuitProblem final : public Problem<Eigen::VectorXd> {
  public:
   using Vec = Eigen::VectorXd;
@@ -23,8 +23,8 @@ class CircuitProblem final : public Problem<Eigen::VectorXd> {
   /// for each output node. Throws InvalidInput, naming what does not fit.
   CircuitProblem(Circuit circuit, std::vector<int> outputs, Mat sources, Mat targets);
 
-  /// The samples that φ and the means are of from now on; all of them at first. An estimator keeps the size of
-  /// φ that it was made with: give it batches of one size.
+  /// The samples that φ and the means are of from now on; all of them at first. An estimator keeps the size
+  /// of φ that it was made with: give it batches of one size.
   void select(std::vector<Index> samples);
 
   Vec initial_phi() const override { return Vec::Zero(nodes() * samples()); }

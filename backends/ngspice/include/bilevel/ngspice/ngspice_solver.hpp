@@ -42,8 +42,8 @@ class NgspiceSolver final : public InnerSolver<Eigen::VectorXd> {
   Solution<Eigen::VectorXd> solve(const Eigen::VectorXd& theta, double beta,
                                   const Eigen::VectorXd& start) override;
 
-  long loads() const;   ///< circuits that were parsed
-  long alters() const;  ///< elements that were changed in place
+  long loads() const;    ///< circuits that were parsed
+  long alters() const;   ///< elements that were changed in place
   long settled() const;  ///< operating points asked for
 
  private:
