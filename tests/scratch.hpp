@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include <unistd.h>
@@ -18,4 +19,11 @@ inline std::string scratch(const std::string& name) {
   };
   static const Folder folder;
   return (folder.path / name).string();
+}
+
+/// A file there that holds the text; its path.
+inline std::string write(const std::string& name, const std::string& text) {
+  const std::string path = scratch(name);
+  std::ofstream(path, std::ios::binary) << text;
+  return path;
 }

@@ -22,12 +22,15 @@ using Vec = Eigen::VectorXd;
 
 /// Of a pool of so many rows, how many the text asks for: a count, or a share; nothing where it names a file.
 std::optional<Index> rows_asked(const std::string& text, std::string_view option, Index pool) {
-  if (text.ends_with('%'))
-    if (const auto part = tuning::share(text, option))
-      return static_cast<Index>(std::round(*part * static_cast<double>(pool)));
   double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return {};
+  if (text.ends_with('%')) {
+    const auto part = tuning::share(text, option);
+    if (!part) return {};
+    value = *part;
+  } else {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) return {};
+  }
   const bool share = value < 1;
   if (!(value >= 0) || (!share && value != std::floor(value)))
     throw InvalidInput(
@@ -115,20 +118,17 @@ void warn(const CleanTask& task, CleanData& c) {
 }  // namespace
 
 void CleanTask::validate() const {
-  std::vector<std::string> wrong;
-  const auto require = [&](bool holds, std::string_view option, const auto& value,
-                           std::string_view constraint) {
-    if (!holds) wrong.push_back(fmt::format("--{} {} {}", option, value, constraint));
-  };
-  require(!trusted.empty(), "trusted",
-          "is missing:", "name rows whose labels are right, by a file, a share or a number");
-  require(rows >= 0, "rows", rows, "must be zero (all) or more");
-  require(corrupt >= 0 && corrupt < 1, "corrupt", corrupt, "must be at least 0 and below 1");
-  require(lambda >= 0 && std::isfinite(lambda), "lambda", lambda, "must be zero or more and finite");
-  require(threshold > 0 && threshold < 1, "threshold", threshold, "must lie between 0 and 1");
-  require(decrease >= 0 && std::isfinite(decrease), "decrease", decrease, "must be zero or more and finite");
-  require(iterations >= 0, "iterations", iterations, "must be zero or more");
-  if (!wrong.empty()) throw InvalidInput(fmt::format("{}", fmt::join(wrong, "; ")));
+  WrongOptions wrong;
+  wrong.require(!trusted.empty(), "trusted",
+                "is missing:", "name rows whose labels are right, by a file, a share or a number");
+  wrong.require(rows >= 0, "rows", rows, "must be zero (all) or more");
+  wrong.require(corrupt >= 0 && corrupt < 1, "corrupt", corrupt, "must be at least 0 and below 1");
+  wrong.require(lambda >= 0 && std::isfinite(lambda), "lambda", lambda, "must be zero or more and finite");
+  wrong.require(threshold > 0 && threshold < 1, "threshold", threshold, "must lie between 0 and 1");
+  wrong.require(decrease >= 0 && std::isfinite(decrease), "decrease", decrease,
+                "must be zero or more and finite");
+  wrong.require(iterations >= 0, "iterations", iterations, "must be zero or more");
+  wrong.throw_if_any();
 }
 
 CleanData prepare_clean(const CleanTask& task) {

@@ -59,24 +59,21 @@ bool classifies(Model model) {
 }
 
 void Task::validate() const {
-  std::vector<std::string> wrong;
-  const auto require = [&](bool holds, std::string_view option, const auto& value,
-                           std::string_view constraint) {
-    if (!holds) wrong.push_back(fmt::format("--{} {} {}", option, value, constraint));
-  };
-  require(folds >= 2, "cv", folds, "must be at least 2");
-  require(grid >= 2 && grid <= 10000, "grid", grid, "must be 2 to 10000");
+  WrongOptions wrong;
+  wrong.require(folds >= 2, "cv", folds, "must be at least 2");
+  wrong.require(grid >= 2 && grid <= 10000, "grid", grid, "must be 2 to 10000");
   const std::string bounds = fmt::format("{}:{}", lower, upper);
-  require(std::isfinite(lower) && std::isfinite(upper) && lower < upper, "bounds", bounds,
-          "must be two finite numbers LO:HI with LO < HI");
-  require(lower >= -300 && upper <= 300, "bounds", bounds, "are logarithms: keep them within -300:300");
-  require(tolerance > 0 && std::isfinite(tolerance), "tolerance", tolerance, "must be positive and finite");
-  require(iterations >= 0, "iterations", iterations, "must be zero or more");
-  require(huber_threshold >= 0 && std::isfinite(huber_threshold), "huber-threshold", huber_threshold,
-          "must be zero or more and finite");
-  require(penalty != Penalty::per_class || model == Model::softmax || model == Model::automatic, "penalty",
-          "per-class", "is for softmax");
-  if (!wrong.empty()) throw InvalidInput(fmt::format("{}", fmt::join(wrong, "; ")));
+  wrong.require(std::isfinite(lower) && std::isfinite(upper) && lower < upper, "bounds", bounds,
+                "must be two finite numbers LO:HI with LO < HI");
+  wrong.require(lower >= -300 && upper <= 300, "bounds", bounds, "are logarithms: keep them within -300:300");
+  wrong.require(tolerance > 0 && std::isfinite(tolerance), "tolerance", tolerance,
+                "must be positive and finite");
+  wrong.require(iterations >= 0, "iterations", iterations, "must be zero or more");
+  wrong.require(huber_threshold >= 0 && std::isfinite(huber_threshold), "huber-threshold", huber_threshold,
+                "must be zero or more and finite");
+  wrong.require(penalty != Penalty::per_class || model == Model::softmax || model == Model::automatic,
+                "penalty", "per-class", "is for softmax");
+  wrong.throw_if_any();
 }
 
 }  // namespace tuning

@@ -35,7 +35,8 @@ class Run {
   TuneResult run();
 
  private:
-  std::vector<FoldModel::Settled> settle(const Vec& theta, const std::vector<Vec>& warm, double tolerance);
+  std::vector<FoldModel::Settled> settle(const Vec& theta, const std::vector<Vec>& warm, double tolerance,
+                                         bool with_final);
   Fitted fit(const Vec& theta, const std::vector<Vec>& warm);
   bilevel::Summary descend(const Vec& start, std::size_t number);
   void warn(TuneResult& result) const;
@@ -51,11 +52,14 @@ class Run {
   bilevel::Stopwatch watch_;
 };
 
-std::vector<FoldModel::Settled> Run::settle(const Vec& theta, const std::vector<Vec>& warm,
-                                            double tolerance) {
-  std::vector<FoldModel::Settled> settled(folds_.size());
-  bilevel::side_by_side(folds_.size(), [&](std::size_t k) {
-    settled[k] = folds_[k]->settle(theta, k < warm.size() ? &warm[k] : nullptr, tolerance);
+/// All folds side by side, and after them, where asked for and there is one, the model that is kept.
+std::vector<FoldModel::Settled> Run::settle(const Vec& theta, const std::vector<Vec>& warm, double tolerance,
+                                            bool with_final) {
+  std::vector<FoldModel::Settled> settled(folds_.size() + (with_final && final_ ? 1 : 0));
+  bilevel::side_by_side(settled.size(), [&](std::size_t k) {
+    FoldModel& model = k < folds_.size() ? *folds_[k] : *final_;
+    const std::size_t from = k < folds_.size() ? k : 0;
+    settled[k] = model.settle(theta, from < warm.size() ? &warm[from] : nullptr, tolerance);
   });
   return settled;
 }
@@ -63,13 +67,7 @@ std::vector<FoldModel::Settled> Run::settle(const Vec& theta, const std::vector<
 Fitted Run::fit(const Vec& theta, const std::vector<Vec>& warm) {
   Fitted fitted;
   fitted.theta = theta;
-  // The model that is kept settles beside the folds.
-  std::vector<FoldModel::Settled> settled(folds_.size() + (final_ ? 1 : 0));
-  bilevel::side_by_side(settled.size(), [&](std::size_t k) {
-    FoldModel& model = k < folds_.size() ? *folds_[k] : *final_;
-    const std::size_t from = k < folds_.size() ? k : 0;
-    settled[k] = model.settle(theta, from < warm.size() ? &warm[from] : nullptr, 1e-10);
-  });
+  const auto settled = settle(theta, warm, 1e-10, true);
   for (const auto& each : settled) {
     if (!each.warning.empty() && fitted.warning.empty()) fitted.warning = each.warning;
     if (each.status != Status::converged && fitted.warning.empty())
@@ -169,7 +167,7 @@ TuneResult Run::run() {
     if (task_.seconds > 0 && k > 0 && watch_.seconds() > task_.seconds) break;
     control_.progress(fmt::format("one λ for all: {} of {}", k + 1, task_.grid));
     bilevel::Stopwatch own;
-    const auto settled = settle(constant(log_lambda), grid.phi(), grid_tolerance);
+    const auto settled = settle(constant(log_lambda), grid.phi(), grid_tolerance, false);
     double value = 0;
     std::vector<Vec> phi;
     for (const auto& each : settled) {

@@ -123,12 +123,8 @@ int run(CleanArguments a) {
   require_outputs(
       "clean", {a.json, a.report, a.output, a.ranking, a.checkpoint},
       {task.data, task.trusted, task.test, task.reading.labels, task.trusted_labels, task.test_labels});
-  for (const auto& [path, option] : {std::pair{&task.trusted, "--trusted"}, std::pair{&task.test, "--test"}})
-    if (same_file(task.data, *path))
-      throw InvalidInput(fmt::format(
-          "clean: {} is the data itself; name rows that are known to be right, a share (0.1) or a number of "
-          "them",
-          option));
+  require_not_the_data("clean", task.data, {{"--trusted", task.trusted}, {"--test", task.test}},
+                       "name rows that are known to be right, a share (0.1) or a number of them");
   if (!a.output.empty() && task.corrupt > 0)
     throw InvalidInput(
         "clean: --corrupt is a trial, which replaces labels in memory only: there is nothing to clean in the "

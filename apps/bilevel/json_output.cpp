@@ -100,6 +100,14 @@ void require_outputs(std::string_view command, const std::vector<std::string>& o
   }
 }
 
+void require_not_the_data(std::string_view command, const std::string& data,
+                          const std::vector<std::pair<std::string_view, std::string>>& options,
+                          std::string_view remedy) {
+  for (const auto& [option, path] : options)
+    if (same_file(data, path))
+      throw bilevel::InvalidInput(fmt::format("{}: {} is the data itself: {}", command, option, remedy));
+}
+
 bool same_file(const std::string& a, const std::string& b) {
   const auto spelt_out = [](const std::string& path) {
     // A pipe under /dev or /proc has no canonical name.

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -24,6 +25,10 @@ void require_writable(const std::string& path);
 /// Refuses outputs (empty: not asked for) that cannot be written, that name one file twice, or an input.
 void require_outputs(std::string_view command, const std::vector<std::string>& outputs,
                      const std::vector<std::string>& inputs);
+/// Refuses an option (its name and the path given) that names the data itself; `remedy` says what to do.
+void require_not_the_data(std::string_view command, const std::string& data,
+                          const std::vector<std::pair<std::string_view, std::string>>& options,
+                          std::string_view remedy);
 /// Whether two paths, given or empty, name the same file, also one that does not exist yet.
 bool same_file(const std::string& a, const std::string& b);
 std::string json_text(const Json& object);

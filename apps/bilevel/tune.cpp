@@ -250,12 +250,9 @@ void refuse_contradictions(const TuneArguments& a) {
          "--validation-labels goes with --validation FILE");
   for (const double start : t.starts)
     refuse(start < t.lower || start > t.upper, "--start: the starts must lie within --bounds");
-  for (const auto& [path, option] : {std::pair{&t.validation, "--validation"}, std::pair{&t.test, "--test"}})
-    if (same_file(t.data, *path))
-      throw InvalidInput(
-          fmt::format("tune: {} is the data itself: rows that were learned from say nothing about new "
-                      "ones; give a share (0.2), or another file",
-                      option));
+  require_not_the_data(
+      "tune", t.data, {{"--validation", t.validation}, {"--test", t.test}},
+      "rows that were learned from say nothing about new ones; give a share (0.2), or another file");
 }
 
 int run(TuneArguments a) {
@@ -278,9 +275,10 @@ int run(TuneArguments a) {
   task.reading = a.data.read_options();
   task.validate();
   refuse_contradictions(a);
+  const std::vector<std::string> beside = endings(task);
   std::vector<std::string> outputs{a.json, a.report, a.save};
   if (!a.checkpoint.empty())
-    for (const std::string& file : kept_files(a.checkpoint, endings(task))) outputs.push_back(file);
+    for (const std::string& file : kept_files(a.checkpoint, beside)) outputs.push_back(file);
   require_outputs("tune", outputs,
                   {task.data, task.validation, task.test, task.groups, task.reading.labels,
                    task.validation_labels, task.test_labels});
@@ -290,7 +288,7 @@ int run(TuneArguments a) {
   const tuning::Prepared prepared = tuning::prepare(task);
   if (!a.save.empty()) require_utf8(prepared);
   const tuning::TuneControl control =
-      control_of("tune", a.checkpoint, a.resume, identity_of(task, prepared), progress, endings(task));
+      control_of("tune", a.checkpoint, a.resume, identity_of(task, prepared), progress, beside);
   const std::string& checkpoint = control.checkpoint;
   const TuneResult result = tuning::tune(task, prepared, control);
   progress.show("");
@@ -318,7 +316,7 @@ int run(TuneArguments a) {
                   }},
                  {a.json, [&] { return json_text(j); }},
                  {a.report, [&] { return report::render(report::tune_page(j)); }}});
-  if (!result.interrupted && !unfinished(result.summary.status)) forget(checkpoint, endings(task));
+  if (!result.interrupted && !unfinished(result.summary.status)) forget(checkpoint, beside);
   return trustworthy(result) ? ok : no;
 }
 

@@ -196,15 +196,17 @@ double* Table::add_row() {
   return cells_.grow(static_cast<std::size_t>(width_));
 }
 
+double Table::unusable(const TableColumn& column, Index where, std::string_view what) {
+  if (column.role != ColumnKind::target || !options_.target_optional) refuse(column, where, what);
+  target_unusable_ = true;
+  return not_a_number;
+}
+
 double Table::missing_cell(TableColumn& column, Index where) {
   ++column.missing;
   switch (column.role) {
     case ColumnKind::target:
-      if (!options_.target_optional) {
-        refuse(column, where, "the target is missing; remove the row or choose another --target");
-      }
-      target_unusable_ = true;
-      return not_a_number;
+      return unusable(column, where, "the target is missing; remove the row or choose another --target");
     case ColumnKind::weight:
     case ColumnKind::offset:
     case ColumnKind::split:
@@ -226,10 +228,9 @@ double Table::level(TableColumn& column, std::string_view text, Index where) {
   const int found = column.levels.find(text);
   if (found >= 0) return found;
   if (column.known) {
-    if (column.role == ColumnKind::target && !options_.target_optional) {
-      refuse(column, where, fmt::format("the first file had no row whose target is {}", shown(text)));
+    if (column.role == ColumnKind::target) {
+      unusable(column, where, fmt::format("the first file had no row whose target is {}", shown(text)));
     }
-    if (column.role == ColumnKind::target) target_unusable_ = true;
     ++column.unknown;
     return -1;
   }
@@ -265,11 +266,8 @@ double Table::cell(TableColumn& column, std::string_view text, Index where) {
     return level(column, text, where);
   }
   if (kind == CellKind::infinite) {
-    if (column.role == ColumnKind::target && options_.target_optional) {
-      target_unusable_ = true;
-      return not_a_number;
-    }
-    refuse(column, where, fmt::format("{} is not finite; correct it or remove the row", shown(text)));
+    return unusable(column, where,
+                    fmt::format("{} is not finite; correct it or remove the row", shown(text)));
   }
   if (kind == CellKind::number) return number(column, value, where);
   if (column.role != ColumnKind::numeric && column.role != ColumnKind::target) {
@@ -277,12 +275,8 @@ double Table::cell(TableColumn& column, std::string_view text, Index where) {
            fmt::format("{} is not a number, which the {} must be", shown(text), name(column.role)));
   }
   if (column.known) {
-    if (column.role == ColumnKind::target && options_.target_optional) {
-      target_unusable_ = true;
-      return not_a_number;
-    }
-    refuse(column, where,
-           fmt::format("{} is not a number, and {} had numbers there", shown(text), earlier_file()));
+    return unusable(column, where,
+                    fmt::format("{} is not a number, and {} had numbers there", shown(text), earlier_file()));
   }
   refuse(column, where,
          fmt::format("{} is not a number, and the column began with numbers; take it as categories with "
@@ -305,11 +299,9 @@ void Table::check_first_cells() const {
 double Table::number(TableColumn& column, double value, Index where) {
   if (std::isnan(value)) return missing_cell(column, where);
   if (column.content == Content::undecided) column.content = Content::numbers, column.plain = true;
-  if (std::isinf(value) && column.role == ColumnKind::target && options_.target_optional) {
-    target_unusable_ = true;
-    return not_a_number;
+  if (std::isinf(value)) {
+    return unusable(column, where, "the value is not finite; correct it or remove the row");
   }
-  if (std::isinf(value)) refuse(column, where, "the value is not finite; correct it or remove the row");
   if (column.role == ColumnKind::weight && value < 0) {
     refuse(column, where, fmt::format("the weight is {}; weights are 0 or more", value));
   }

@@ -64,6 +64,8 @@ class Table {
   double missing_cell(TableColumn& column, Index where);
   double level(TableColumn& column, std::string_view text, Index where);
   [[noreturn]] void refuse(const TableColumn& column, Index where, std::string_view what) const;
+  /// Refuses the cell, unless it is a target, which rows to predict need not have: it is NaN then.
+  double unusable(const TableColumn& column, Index where, std::string_view what);
   /// What a message calls the file whose schema this one follows.
   std::string_view earlier_file() const {
     return options_.target_optional ? "the data of the model" : "the first file";

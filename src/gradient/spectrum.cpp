@@ -23,6 +23,19 @@ struct HostOperator {
   void perform_op(const double* x, double* out) const { apply(x, out); }
 };
 
+Eigen::VectorXd random_start(Index size, std::uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  std::normal_distribution<double> normal;
+  return Eigen::VectorXd::NullaryExpr(size, [&] { return normal(engine); });
+}
+
+/// Where Cholesky runs to its end on a matrix, its eigenvalues are at least −γ_(n+1)·trace (Rump,
+/// Verification of positive definiteness, 2006). To be safe γ is taken of 2n + `spare` operations.
+double cholesky_slack(const Eigen::MatrixXd& matrix, double spare) {
+  return gamma(2 * static_cast<double>(matrix.rows()) + spare) * matrix.diagonal().cwiseAbs().sum() *
+         (1 + 1e-9);
+}
+
 }  // namespace
 
 Spectrum dense_spectrum(const Eigen::MatrixXd& matrix, bool symmetric, double error) {
@@ -60,19 +73,15 @@ Spectrum factored_spectrum(const Eigen::MatrixXd& matrix, double error) {
   Eigen::LLT<Eigen::MatrixXd> factor(matrix);
   if (factor.info() != Eigen::Success) return {};
   // Inverse iteration gives an upper bound of λ_min, and a good guess of it.
-  std::mt19937_64 engine(1);
-  std::normal_distribution<double> normal;
-  Eigen::VectorXd x = Eigen::VectorXd::NullaryExpr(n, [&] { return normal(engine); });
+  Eigen::VectorXd x = random_start(n, 1);
   double guess = 0;
   for (int k = 0; k < 12; ++k) {
     x.normalize();
     factor.solveInPlace(x);
     guess = 1 / x.norm();
   }
-  // Where Cholesky runs to its end on A − τI, that matrix is positive definite up to γ_(n+1)·trace (Rump,
-  // Verification of positive definiteness, 2006), hence λ_min(A) ≥ τ less that.
-  const double slack =
-      gamma(2 * static_cast<double>(n) + 16) * matrix.diagonal().cwiseAbs().sum() * (1 + 1e-9) + error;
+  // Where Cholesky runs to its end on A − τI, whose trace is below that of A, λ_min(A) ≥ τ less the slack.
+  const double slack = cholesky_slack(matrix, 16) + error;
   for (double part = 0.9; part > 0.01; part *= 0.6) {
     Eigen::MatrixXd shifted = matrix;
     shifted.diagonal().array() -= part * guess;
@@ -92,9 +101,7 @@ double largest_relative(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b, doub
   Eigen::LLT<Eigen::MatrixXd> factor(a);
   if (factor.info() != Eigen::Success) return unknown;
   // Powers of A⁻¹B give a lower bound of ω, and a good guess of it.
-  std::mt19937_64 engine(1);
-  std::normal_distribution<double> normal;
-  Eigen::VectorXd x = Eigen::VectorXd::NullaryExpr(n, [&] { return normal(engine); }), product(n);
+  Eigen::VectorXd x = random_start(n, 1), product(n);
   double guess = 0;
   for (int k = 0; k < 20; ++k) {
     product.noalias() = b.selfadjointView<Eigen::Lower>() * x;
@@ -106,8 +113,7 @@ double largest_relative(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b, doub
   }
   if (!std::isfinite(guess)) return unknown;
   guess = std::max(guess, 1e-300);
-  // Where Cholesky runs to its end on ωA − B, that matrix is at least −γ·trace (as above), hence
-  // B ⪯ ωA + slack ⪯ (ω + slack/λ_min)A.
+  // Where Cholesky runs to its end on ωA − B, B ⪯ ωA + slack ⪯ (ω + slack/λ_min)A.
   Eigen::MatrixXd rest(n, n);
   for (const double part : {1.1, 1.5, 3.0, 10.0, 100.0}) {
     const double omega = part * guess;
@@ -115,8 +121,7 @@ double largest_relative(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b, doub
     factor.compute(rest);
     if (factor.info() != Eigen::Success) continue;
     const double slack =
-        gamma(2 * static_cast<double>(n) + 20) * rest.diagonal().cwiseAbs().sum() * (1 + 1e-9) +
-        0x1p-52 * (omega * a.norm() + b.norm()) + (1 + omega) * error;
+        cholesky_slack(rest, 20) + 0x1p-52 * (omega * a.norm() + b.norm()) + (1 + omega) * error;
     return (omega + slack / smallest) * (1 + 1e-12);
   }
   return unknown;
@@ -127,9 +132,7 @@ Spectrum lanczos_spectrum(Index size, const std::function<void(const double*, do
   if (size < 4) return {};
   HostOperator op{size, apply};
   Spectra::SymEigsSolver<HostOperator> solver(op, 2, std::min<Index>(size, 40));
-  std::mt19937_64 engine(seed);
-  std::normal_distribution<double> normal;
-  const Eigen::VectorXd start = Eigen::VectorXd::NullaryExpr(size, [&] { return normal(engine); });
+  const Eigen::VectorXd start = random_start(size, seed);
   try {
     solver.init(start.data());
     solver.compute(Spectra::SortRule::BothEnds, restarts, 1e-4);

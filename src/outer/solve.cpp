@@ -1,6 +1,7 @@
 #include <bilevel/outer/solve.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace bilevel {
 
@@ -100,7 +101,8 @@ void OuterRun::judge(Certificate& certificate, const Eigen::VectorXd& theta, con
                      bool phases_converged) const {
   const double norm = gradient.allFinite() ? options_.box.projected_gradient_norm(theta, gradient) : unknown;
   // Around a kink large gradients are added up to a small one: their errors must be small beside that.
-  certificate.judge(kink_.active() && norm == norm ? 0 : norm, options_.gradient_tolerance, phases_converged);
+  certificate.judge(kink_.active() && !std::isnan(norm) ? 0 : norm, options_.gradient_tolerance,
+                    phases_converged);
 }
 
 bool OuterRun::tighten(Verdict verdict, bool phases_converged) {

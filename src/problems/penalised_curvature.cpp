@@ -37,7 +37,7 @@ bool PenalisedCurvature::form() {
   if (formed) return true;
   PenalisedModel& m = model;
   if (!m.forms_hessian()) return false;
-  if (m.gram_at_.size() == at.size() && m.gram_at_ == at) {
+  if (m.gram_at_ == at) {
     stored = m.gram_;
   } else {
     if (!m.training_->dense(bend, stored)) return false;
@@ -67,9 +67,9 @@ bool PenalisedCurvature::diagonal(Vec& out) {
   }
   PenalisedModel& m = model;
   const Index c = m.outputs_;
-  const auto add = [&](DataLoss& loss, const Bend& at, double factor) {
+  const auto add = [&](DataLoss& loss, const Bend& point, double factor) {
     Mat between;
-    loss.diagonal(at, m.g_, m.h_, between);
+    loss.diagonal(point, m.g_, m.h_, between);
     const auto squares = m.g_.tail(c);
     for (Index k = 0; k < m.coefficients_; ++k) {
       const double shift = m.standardisation_.shift[k / c], scale = m.stored_scale_[k];

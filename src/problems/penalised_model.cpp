@@ -87,6 +87,7 @@ PenalisedModel::PenalisedModel(std::unique_ptr<DataLoss> training, std::unique_p
   validation_moments_ = moments(*validation_);
   lambda_ = Vec::Zero(size_);
   u_ = g_ = h_ = Vec::Zero((features_ + 1) * outputs_);
+  seen_.u = seen_at_zero_.u = gram_at_ = Vec::Constant(u_.size(), unknown);
   adopt_units(initial_theta());
 }
 
@@ -152,7 +153,7 @@ void PenalisedModel::congruent(Mat& stored, Mat& out) const {
 double PenalisedModel::training_value(bool with_gradient) {
   if (!with_gradient) return training_->value(u_, nullptr);
   for (const Seen* seen : {&seen_, &seen_at_zero_})
-    if (seen->u.size() == u_.size() && seen->u == u_) {
+    if (seen->u == u_) {
       g_ = seen->gradient;
       return seen->value;
     }

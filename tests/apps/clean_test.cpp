@@ -7,7 +7,6 @@
 #include <set>
 #include <thread>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include "program.hpp"
@@ -15,12 +14,6 @@
 namespace {
 
 using namespace program;
-
-std::string write(const std::string& name, const std::string& text) {
-  const std::string path = scratch(name);
-  std::ofstream(path, std::ios::binary) << text;
-  return path;
-}
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -197,20 +190,6 @@ TEST(CleanCommand, BadInputSaysWhatToDoAndLeavesFilesAlone) {
     EXPECT_NE(r.err.find(each.says), std::string::npos) << r.err;
     EXPECT_EQ(slurp(kept), "as it was");
   }
-}
-
-/// Starts the program; what it says goes to scratch("said").
-pid_t start(const std::vector<std::string>& arguments) {
-  const pid_t child = ::fork();
-  if (child != 0) return child;
-  const int said = ::open(scratch("said").c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
-  ::dup2(said, 1);
-  ::dup2(said, 2);
-  std::vector<char*> words{const_cast<char*>(BILEVEL_PROGRAM)};
-  for (const std::string& word : arguments) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  ::execv(BILEVEL_PROGRAM, words.data());
-  ::_exit(127);
 }
 
 TEST(CleanCommand, CtrlCSavesAndSaysHowToGoOn) {

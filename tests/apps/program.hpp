@@ -7,7 +7,9 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,6 +45,21 @@ inline json run_json(const std::string& arguments, int expected_code) {
   const Result r = run(arguments + " --json " + path);
   EXPECT_EQ(r.code, expected_code) << arguments << "\n" << r.out << r.err;
   return json::parse(slurp(path));
+}
+
+/// Starts the program without waiting for it; what it says goes to scratch("said").
+inline pid_t start(const std::vector<std::string>& arguments) {
+  const std::string said = scratch("said");
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  const int file = ::open(said.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  ::dup2(file, STDOUT_FILENO);
+  ::dup2(file, STDERR_FILENO);
+  std::vector<char*> argv{const_cast<char*>(BILEVEL_PROGRAM)};
+  for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
+  argv.push_back(nullptr);
+  ::execv(BILEVEL_PROGRAM, argv.data());
+  ::_exit(127);
 }
 
 }  // namespace program

@@ -1,25 +1,17 @@
-// `bilevel tune` and `bilevel predict` as a person uses them: results, files, refusals, and runs cut short.
+// `bilevel tune` and `bilevel predict` as a person uses them: results, files, refusals. Runs cut short are in
+// kept_run_test.cpp.
 
-#include <chrono>
 #include <cmath>
-#include <csignal>
 #include <random>
-#include <thread>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
+#include "data_file.hpp"
 #include "program.hpp"
 
 namespace {
 
 using namespace program;
-
-std::string write(const std::string& name, const std::string& text) {
-  const std::string path = scratch(name);
-  std::ofstream(path) << text;
-  return path;
-}
 
 std::vector<std::vector<std::string>> table(const std::string& path) {
   std::vector<std::vector<std::string>> rows;
@@ -30,33 +22,6 @@ std::vector<std::vector<std::string>> table(const std::string& path) {
     for (std::string cell; std::getline(cells, cell, ',');) rows.back().push_back(cell);
   }
   return rows;
-}
-
-/// Rows of four features, one of them a category, and a target: "number", "count", or that many classes.
-std::string data_file(const std::string& name, int rows, const std::string& target, std::uint64_t seed) {
-  std::mt19937_64 engine(seed);
-  std::normal_distribution<double> normal;
-  const char* colours[] = {"red", "green", "blue, dark"};
-  std::ostringstream out;
-  out.precision(17);
-  out << "size,weight,\"colour\",noise,answer\n";
-  for (int i = 0; i < rows; ++i) {
-    const double size = 30 + 5 * normal(engine), weight = normal(engine), noise = normal(engine);
-    const auto colour = engine() % 3;
-    const double margin = 0.3 * (size - 30) - weight + (colour == 0 ? 1 : 0) + 0.5 * normal(engine);
-    out << size << "," << weight << ",\"" << colours[colour] << "\"," << noise << ",";
-    if (target == "number")
-      out << 100 + 10 * margin;
-    else if (target == "count")
-      out << std::floor(std::exp(std::min(3.0, 0.5 * margin + 0.5)));
-    else
-      out << (target == "2" ? (margin > 0 ? "yes" : "no")
-              : margin > 1  ? "high"
-              : margin > -1 ? "middle"
-                            : "low");
-    out << "\n";
-  }
-  return write(name, out.str());
 }
 
 std::size_t checkpoints() {
@@ -323,32 +288,6 @@ TEST(Tune, MissingCellsOfNewRowsGetTheMeansOfTheTrainingRows) {
   EXPECT_NEAR(std::stod(cells[1][0]), std::stod(table(out)[1][0]), 1e-9);
 }
 
-TEST(Tune, ARunThatReachedItsLimitIsKeptAndGoesOn) {
-  const std::string data = data_file("limit.csv", 80, "number", 6), checkpoint = scratch("limit.ckpt"),
-                    model = scratch("limit.json");
-  const std::string command = "tune " + data + " --checkpoint " + checkpoint;
-  const Result cut = run(command + " --iterations 2 --save " + model);
-  EXPECT_EQ(cut.code, 1);
-  EXPECT_NE(cut.out.find("resume from"), std::string::npos) << cut.out;
-  ASSERT_TRUE(std::filesystem::exists(checkpoint)) << "what is offered is there";
-  EXPECT_NE(run("predict " + model + " " + data).err.find("iteration-limit"), std::string::npos);
-  const Result again = run(command + " --iterations 2");
-  EXPECT_NE(again.err.find("begins anew"), std::string::npos) << again.err;
-  const Result rest = run(command + " --resume");
-  EXPECT_EQ(rest.code, 0) << rest.out << rest.err;
-  EXPECT_NE(rest.err.find("resumed from"), std::string::npos) << rest.err;
-  EXPECT_FALSE(std::filesystem::exists(checkpoint));
-  EXPECT_NE(run(command + " --resume").err.find("does not exist"), std::string::npos);
-}
-
-TEST(Tune, FilesOfAPersonAreNotTakenForCheckpoints) {
-  const std::string notes = write("notes.txt", "my notes\n"), data = data_file("d.csv", 40, "2", 7);
-  const Result r = run("tune " + data + " --checkpoint " + notes);
-  EXPECT_EQ(r.code, 2);
-  EXPECT_NE(r.err.find("left alone"), std::string::npos) << r.err;
-  EXPECT_EQ(slurp(notes), "my notes\n");
-}
-
 TEST(Tune, OptionsThatWouldChangeNothingAreRefused) {
   const std::string data = data_file("d.csv", 40, "2", 7);
   for (const char* options : {"--groups nofile", "--group-separator _", "--refit", "--huber-threshold 2",
@@ -386,117 +325,10 @@ TEST(Tune, WhatCanBeWrittenIsWritten) {
   EXPECT_TRUE(std::filesystem::exists(model));
 }
 
-/// Starts the program without waiting for it; what it says goes to scratch("said").
-pid_t start(const std::vector<std::string>& arguments) {
-  const std::string said = scratch("said");
-  const pid_t child = ::fork();
-  if (child != 0) return child;
-  const int file = ::open(said.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  ::dup2(file, STDOUT_FILENO);
-  ::dup2(file, STDERR_FILENO);
-  std::vector<char*> argv{const_cast<char*>(BILEVEL_PROGRAM)};
-  for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
-  argv.push_back(nullptr);
-  ::execv(BILEVEL_PROGRAM, argv.data());
-  ::_exit(127);
-}
-
-/// Long enough to be cut short.
-const std::string lasting = "--tolerance 1e-8 --iterations 1000";
-
-void wait_for(const std::string& path) {
-  for (int i = 0; i < 2000 && !std::filesystem::exists(path); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-}
-
-bool has_leftovers(const std::string& checkpoint) {
-  const std::filesystem::path path(checkpoint);
-  for (const auto& entry : std::filesystem::directory_iterator(path.parent_path()))
-    if (entry.path().filename().string().starts_with(path.filename().string())) return true;
-  return false;
-}
-
-TEST(Tune, KilledRunsResumeToTheSameBits) {
-  const std::string checkpoint = scratch("tune.ckpt");
-  const std::string settings = "tune --example " + lasting + " --checkpoint " + checkpoint;
-  const json expected = run_json(settings, 0);
-  const auto took = expected["seconds"].get<double>();
-  std::random_device device;
-  const auto seed = device();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937 engine(seed);
-  int cut_short = 0;
-  for (int k = 0; k < 10; ++k) {
-    for (const char* ending : {"", ".grid"}) std::filesystem::remove(checkpoint + ending);
-    // Killed again and again until it gets to its end, every time from where it was.
-    bool first = true;
-    for (int kills = 0; kills < 5; ++kills, first = false) {
-      std::vector<std::string> arguments{"tune",         "--example", "--tolerance",  "1e-8",
-                                         "--iterations", "1000",      "--checkpoint", checkpoint};
-      if (!first) arguments.emplace_back("--resume");
-      const pid_t child = start(arguments);
-      wait_for(checkpoint + ".grid");
-      std::this_thread::sleep_for(
-          std::chrono::duration<double>(std::uniform_real_distribution<double>(0, 0.3 * took)(engine)));
-      ::kill(child, SIGKILL);
-      int status = 0;
-      ::waitpid(child, &status, 0);
-      cut_short += WIFSIGNALED(status);
-    }
-    const json j = run_json(settings + " --resume", 0);
-    EXPECT_EQ(j["penalties"], expected["penalties"]);
-    EXPECT_EQ(j["validation_loss"], expected["validation_loss"]);
-    EXPECT_EQ(j["baseline"]["grid"]["lambda"], expected["baseline"]["grid"]["lambda"]);
-    EXPECT_FALSE(std::filesystem::exists(checkpoint)) << "removed at the end";
-    EXPECT_FALSE(std::filesystem::exists(checkpoint + ".grid"));
-  }
-  EXPECT_FALSE(has_leftovers(checkpoint));
-  EXPECT_GE(cut_short, 30) << "the run must be long enough to be cut short";
-}
-
-TEST(Tune, FilesBesideTheCheckpointAreThoseOfThePerson) {
-  std::string table = "a,b,y\n";
-  for (int i = 0; i < 60; ++i)
-    table += fmt::format("{},{},{}\n", i % 7, i % 11, 3 * (i % 7) - i % 11 + i % 3);
-  const auto put = [](const std::string& path, const std::string& text) {
-    std::ofstream(path, std::ios::binary) << text;
-    return path;
-  };
-  const std::string own = scratch("own");
-  const std::string data = put(scratch("own.1"), table), other = put(scratch("elsewhere.csv"), table);
-  EXPECT_EQ(run("tune " + data + " --checkpoint " + own).code, 2) << "own.1 is the data";
-  EXPECT_EQ(slurp(data), table);
-  Result r = run("tune " + other + " --checkpoint " + own);
-  EXPECT_EQ(r.code, 2);
-  EXPECT_NE(r.err.find("is no checkpoint of bilevel and is left alone"), std::string::npos) << r.err;
-  EXPECT_EQ(slurp(data), table);
-  std::filesystem::remove(data);
-  put(own + ".grid", "notes");
-  EXPECT_EQ(run("tune " + other + " --checkpoint " + own).code, 2);
-  EXPECT_EQ(slurp(own + ".grid"), "notes");
-  std::filesystem::remove(own + ".grid");
-  r = run("tune " + other + " --checkpoint " + own + " --save " + own + ".grid");
-  EXPECT_EQ(r.code, 2);
-  EXPECT_NE(r.err.find("two outputs"), std::string::npos) << r.err;
-  // A number beyond any process, and a text that is not ours: both stay.
-  put(own + ".20240101.tmp", "{\"format\":\"bilevel-checkpoint\"");
-  put(own + ".4194000.tmp", "mine");
-  // What a killed run left goes; what another run left is not taken for a part of this one.
-  put(own + ".4194001.tmp", "{\"format\":\"bilevel-checkpoint\"");
-  put(own, "{\"format\":\"bilevel-checkpoint\"");
-  EXPECT_EQ(run("tune " + other + " --checkpoint " + own).code, 0);
-  EXPECT_TRUE(std::filesystem::exists(own + ".20240101.tmp"));
-  EXPECT_TRUE(std::filesystem::exists(own + ".4194000.tmp"));
-  EXPECT_FALSE(std::filesystem::exists(own + ".4194001.tmp"));
-  EXPECT_FALSE(std::filesystem::exists(own));
-  for (const char* ending : {".20240101.tmp", ".4194000.tmp"}) std::filesystem::remove(own + ending);
-}
-
 TEST(Tune, TextThatAModelFileCannotHoldIsRefusedBeforeTheWork) {
   std::string table = "a,b,y\n";
   for (int i = 0; i < 60; ++i) table += fmt::format("{},{},{}\n", i % 7, i % 11, i % 2 ? "j\xe4" : "nein");
-  const std::string path = scratch("latin.csv"), kept = scratch("latin.json");
-  std::ofstream(path, std::ios::binary) << table;
+  const std::string path = write("latin.csv", table), kept = scratch("latin.json");
   const Result r = run("tune " + path + " --save " + scratch("latin.model") + " --json " + kept);
   EXPECT_EQ(r.code, 2);
   EXPECT_NE(r.err.find("UTF-8"), std::string::npos) << r.err;
@@ -514,41 +346,8 @@ TEST(Tune, LargeCountsSettle) {
       const double a = normal(engine), b = normal(engine);
       table += fmt::format("{},{},{:.0f}\n", a, b, mean * std::exp(0.3 * a + 0.05 * normal(engine)));
     }
-    const std::string path = scratch("counts.csv");
-    std::ofstream(path) << table;
-    const json j = run_json("tune " + path + " --model poisson", 0);
+    const json j = run_json("tune " + write("counts.csv", table) + " --model poisson", 0);
     EXPECT_GT(j["validation"]["r2"].get<double>(), 0.8) << mean;
-  }
-}
-
-TEST(Tune, CtrlCSavesAndSaysHowToGoOn) {
-  const std::string checkpoint = scratch("stopped.ckpt"), json_path = scratch("stopped.json");
-  const json expected = run_json("tune --example " + lasting, 0);
-  for (const bool in_the_grid : {true, false}) {
-    SCOPED_TRACE(in_the_grid);
-    for (const char* ending : {"", ".grid"}) std::filesystem::remove(checkpoint + ending);
-    // A grid of many values lasts long enough to be stopped within it.
-    std::vector<std::string> arguments{"tune",         "--example", "--tolerance",  "1e-8",
-                                       "--iterations", "1000",      "--checkpoint", checkpoint};
-    if (in_the_grid) arguments.insert(arguments.end(), {"--grid", "2001"});
-    const pid_t child = start(arguments);
-    wait_for(checkpoint + (in_the_grid ? ".grid" : ""));
-    ::kill(child, SIGINT);
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    ASSERT_TRUE(WIFEXITED(status));
-    EXPECT_EQ(WEXITSTATUS(status), 1) << slurp(scratch("said"));
-    EXPECT_NE(slurp(scratch("said")).find("--resume"), std::string::npos) << slurp(scratch("said"));
-    EXPECT_NE(slurp(scratch("said")).find(checkpoint), std::string::npos);
-    EXPECT_TRUE(std::filesystem::exists(checkpoint + (in_the_grid ? ".grid" : "")));
-    if (in_the_grid) continue;
-    // Another command may not go on with it.
-    const Result other = run("tune --example --seed 2 --resume --checkpoint " + checkpoint);
-    EXPECT_EQ(other.code, 2);
-    EXPECT_NE(other.err.find("another run"), std::string::npos) << other.err;
-    const json j = run_json("tune --example " + lasting + " --resume --checkpoint " + checkpoint, 0);
-    EXPECT_EQ(j["penalties"], expected["penalties"]);
-    EXPECT_EQ(j["resumed"], true);
   }
 }
 

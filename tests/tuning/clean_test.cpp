@@ -7,14 +7,12 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <random>
 #include <set>
 #include <sstream>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <bilevel/problems/kernels.hpp>
 
@@ -23,12 +21,6 @@
 
 namespace tuning {
 namespace {
-
-std::string write(const std::string& name, const std::string& text) {
-  const std::string path = scratch(name);
-  std::ofstream(path, std::ios::binary) << text;
-  return path;
-}
 
 std::string digits() {
   const char* named = std::getenv("BILEVEL_DATA");
@@ -231,6 +223,8 @@ TEST(Clean, RowsAreDrawnOnceAndKeepTheirShares) {
   EXPECT_EQ(values.size(), 600U);
   // The same seed the same rows, another seed others.
   EXPECT_EQ(prepare_clean(task).source_rows, c.source_rows);
+  task.test = "20%";
+  EXPECT_EQ(prepare_clean(task).source_rows, c.source_rows) << "another way to write 0.2";
   task.seed = 2;
   EXPECT_NE(prepare_clean(task).source_rows, c.source_rows);
 }
@@ -328,6 +322,9 @@ TEST(Clean, RefusesWithARemedy) {
   refused([](CleanTask& t) { t.trusted = ""; }, "--trusted is missing");
   refused([](CleanTask& t) { t.trusted = "0"; }, "some rows are needed");
   refused([](CleanTask& t) { t.trusted = "60"; }, "only 60 rows");
+  refused([](CleanTask& t) { t.trusted = "0.999"; }, "only 60 rows");
+  refused([](CleanTask& t) { t.trusted = "99.9%"; }, "only 60 rows");
+  refused([](CleanTask& t) { t.trusted = "100%"; }, "below 1");
   refused([](CleanTask& t) { t.trusted = "1.5"; }, "a share below 1, a whole number");
   refused([](CleanTask& t) { t.trusted = "-3"; }, "a share below 1, a whole number");
   refused([](CleanTask& t) { t.trusted = "nowhere.csv"; }, "nowhere.csv");

@@ -4,14 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <random>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
+#include "scratch.hpp"
 #include "tuning/example.hpp"
 #include "tuning/fold_model.hpp"
 #include "tuning/quality.hpp"
@@ -151,7 +149,7 @@ TEST(Quality, AgreesWithItsDefinitions) {
 
 class ModelFile : public testing::Test {
  protected:
-  ModelFile() : path(std::filesystem::temp_directory_path() / fmt::format("bilevel_model_{}", ::getpid())) {
+  ModelFile() {
     const auto data = example_data(1);
     model.model = Model::softmax;
     model.schema = data.schema;
@@ -164,11 +162,7 @@ class ModelFile : public testing::Test {
     model.hyperparameters = {"strong_1", "echo_1_3", "noise_12_5"};
     model.log_lambda = Vec::LinSpaced(3, -10, 1e-17);
   }
-  ~ModelFile() override { std::filesystem::remove(path); }
-  SavedModel back(const std::string& text) {
-    std::ofstream(path) << text;
-    return read_model(path.string());
-  }
+  SavedModel back(const std::string& text) { return read_model(write("model", text)); }
   std::string refused(const std::string& text) {
     try {
       back(text);
@@ -178,7 +172,6 @@ class ModelFile : public testing::Test {
     return "";
   }
 
-  std::filesystem::path path;
   SavedModel model;
 };
 
@@ -250,8 +243,7 @@ TEST_F(ModelFile, DamagedOnesAreRefused) {
     }
   EXPECT_NE(refused("[]"), "");
   EXPECT_NE(refused(std::string("\0\1\2\377", 4)), "");
-  std::filesystem::remove(path);
-  EXPECT_THROW(read_model(path.string()), InvalidInput);
+  EXPECT_THROW(read_model(scratch("no_model")), InvalidInput);
 }
 
 }  // namespace

@@ -5,81 +5,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <numeric>
 #include <random>
 #include <set>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
+
+#include "scratch.hpp"
+#include "table.hpp"
 
 namespace tuning {
 namespace {
 
 using bilevel::data::Missing;
 using bilevel::data::Storage;
-
-class Folder {
- public:
-  Folder() : path_(std::filesystem::temp_directory_path() / fmt::format("bilevel_prepared_{}", ::getpid())) {
-    std::filesystem::create_directories(path_);
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(path_ / name) << text;
-    return (path_ / name).string();
-  }
-  std::string path(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
-
-const Folder& folder() {
-  static const Folder one;
-  return one;
-}
-
-/// A table with columns a, b, c, of which `change` may alter some, and a last column `target`.
-struct Table {
-  Index rows = 40;
-  int classes = 2;  ///< 0: numbers
-  std::vector<std::string> split = {};
-  std::function<void(Eigen::MatrixXd&)> change = [](Eigen::MatrixXd&) {};
-
-  Eigen::MatrixXd values() const {
-    std::mt19937_64 engine(7);
-    std::normal_distribution<double> normal;
-    Eigen::MatrixXd x(rows, 3);
-    for (Index i = 0; i < rows; ++i)
-      x.row(i) << normal(engine), 100 + 5 * normal(engine), 0.01 * normal(engine);
-    change(x);
-    return x;
-  }
-  std::string target(Index i) const {
-    return classes ? fmt::format("class{}", i / 3 % classes)
-                   : fmt::format("{}", 3 + 0.5 * static_cast<double>(i % 9));
-  }
-  std::string text() const {
-    const Eigen::MatrixXd x = values();
-    std::string out = std::string(split.empty() ? "" : "part,") + "a,b,c,target\n";
-    for (Index i = 0; i < rows; ++i)
-      out += (split.empty() ? "" : split[static_cast<std::size_t>(i) % split.size()] + ",") +
-             fmt::format("{},{},{},{}\n", x(i, 0), x(i, 1), x(i, 2), target(i));
-    return out;
-  }
-};
-
-Task task_of(const std::string& path) {
-  Task task;
-  task.data = path;
-  return task;
-}
 
 std::vector<Index> rows_in(const std::vector<RowRange>& ranges) {
   std::vector<Index> rows;
@@ -152,7 +90,7 @@ TEST(Prepared, KFoldsUseEveryRowOnce) {
     for (const char* test : {"0", "0.2", "0.33"})
       for (const Storage storage : {Storage::dense, Storage::sparse}) {
         SCOPED_TRACE(fmt::format("{} folds, test {}, storage {}", folds, test, static_cast<int>(storage)));
-        Task task = task_of(folder().write("folds.csv", Table{}.text()));
+        Task task = task_of(write("folds.csv", Table{}.text()));
         task.folds = folds;
         task.test = test;
         task.reading.storage = storage;
@@ -183,7 +121,7 @@ TEST(Prepared, KFoldsUseEveryRowOnce) {
 }
 
 TEST(Prepared, HoldOutAndRefit) {
-  Task task = task_of(folder().write("held.csv", Table{.classes = 0}.text()));
+  Task task = task_of(write("held.csv", Table{.classes = 0}.text()));
   task.validation = "0.25";
   task.model = Model::ridge;
   const Prepared p = prepare(task);
@@ -211,8 +149,7 @@ TEST(Prepared, HoldOutAndRefit) {
 }
 
 TEST(Prepared, ASplitColumnDecides) {
-  Task task =
-      task_of(folder().write("split.csv", Table{.split = {"train", "Train", "validation", "TEST"}}.text()));
+  Task task = task_of(write("split.csv", Table{.split = {"train", "Train", "validation", "TEST"}}.text()));
   task.reading.split = "part";
   const Prepared p = prepare(task);
   EXPECT_TRUE(p.held_out);
@@ -224,7 +161,7 @@ TEST(Prepared, ASplitColumnDecides) {
   for (const Index i : rows_in(p.final.validation))
     EXPECT_EQ(p.source_rows[static_cast<std::size_t>(i)] % 4, 0);
 
-  task.data = folder().write("split.csv", Table{.split = {"x", "y", "z", "test", "x"}}.text());
+  task.data = write("split.csv", Table{.split = {"x", "y", "z", "test", "x"}}.text());
   const Prepared folds = prepare(task);
   EXPECT_FALSE(folds.held_out);
   EXPECT_EQ(folds.folds.size(), 3U);
@@ -234,7 +171,7 @@ TEST(Prepared, ASplitColumnDecides) {
   EXPECT_EQ(rows_in(folds.folds[0].validation).size(), 16U);
 
   // Rows to train on and to test by, none to judge by: either folds of the training rows or a word about it.
-  task.data = folder().write("split.csv", Table{.split = {"train", "test"}}.text());
+  task.data = write("split.csv", Table{.split = {"train", "test"}}.text());
   try {
     expect_partition(prepare(task), 40);
   } catch (const InvalidInput& error) {
@@ -243,10 +180,10 @@ TEST(Prepared, ASplitColumnDecides) {
 }
 
 TEST(Prepared, FilesForValidationAndTest) {
-  const Task base = task_of(folder().write("first.csv", Table{}.text()));
+  const Task base = task_of(write("first.csv", Table{}.text()));
   Task task = base;
-  task.validation = folder().write("second.csv", Table{.rows = 12}.text());
-  task.test = folder().write("third.csv", Table{.rows = 6}.text());
+  task.validation = write("second.csv", Table{.rows = 12}.text());
+  task.test = write("third.csv", Table{.rows = 6}.text());
   const Prepared p = prepare(task);
   EXPECT_EQ(p.training_rows, 40);
   EXPECT_EQ(p.validation_rows, 12);
@@ -261,12 +198,12 @@ TEST(Prepared, FilesForValidationAndTest) {
   const Eigen::MatrixXd x = Table{}.values();
   for (Index i = 0; i < 6; ++i)
     shuffled += fmt::format("{},{},{},{}\n", Table{}.target(i), x(i, 2), x(i, 0), x(i, 1));
-  task.test = folder().write("third.csv", shuffled);
+  task.test = write("third.csv", shuffled);
   const Prepared other = prepare(task);
   for (Index i = 52; i < 58; ++i) EXPECT_LE((raw(other, i) - raw(p, i)).norm(), 1e-12);
 
   task = base;
-  task.test = folder().write("third.csv", Table{.rows = 6}.text());
+  task.test = write("third.csv", Table{.rows = 6}.text());
   const Prepared k = prepare(task);
   EXPECT_EQ(k.folds.size(), 5U);
   EXPECT_EQ(k.training_rows, 40);
@@ -287,7 +224,7 @@ TEST(Prepared, NothingIsLearnedFromRowsThatJudge) {
     table.change = [=](Eigen::MatrixXd& x) {
       if (row >= 0) x.row(row).setConstant(value);
     };
-    Task task = task_of(folder().write("leak.csv", table.text()));
+    Task task = task_of(write("leak.csv", table.text()));
     task.reading.split = "part";
     task.reading.storage = storage;
     return prepare(task);
@@ -308,7 +245,7 @@ TEST(Prepared, NothingIsLearnedFromRowsThatJudge) {
   const auto folds = [&](double value) {
     Table table{.split = {"x", "y"}};
     table.change = [=](Eigen::MatrixXd& x) { x(0, 1) += value; };
-    Task task = task_of(folder().write("leak.csv", table.text()));
+    Task task = task_of(write("leak.csv", table.text()));
     task.reading.split = "part";
     return prepare(task);
   };
@@ -325,7 +262,7 @@ TEST(Prepared, ConstantColumnsAreNamedAndSilentOnesKept) {
     x(2, 0) = 5;
     for (Index i = 0; i < x.rows(); ++i) x(i, 2) = i == 1 ? 1 : 0;  // changes in fold y alone
   };
-  Task task = task_of(folder().write("constant.csv", table.text()));
+  Task task = task_of(write("constant.csv", table.text()));
   task.reading.split = "part";
   for (const Storage storage : {Storage::dense, Storage::sparse}) {
     task.reading.storage = storage;
@@ -357,7 +294,7 @@ TEST(Prepared, WhereMostCellsOfAColumnAgreeOnlyTheOthersAreStored) {
     for (Index j = 0; j < flags; ++j) text += fmt::format("{},", cells(i, j) = engine() % 15 ? -0.25 : 3.5);
     text += fmt::format("{},{}\n", cells(i, flags) = 5 + normal(engine), i % 2);
   }
-  Task task = task_of(folder().write("flags.csv", text));
+  Task task = task_of(write("flags.csv", text));
   for (const bool standardize : {true, false}) {
     task.standardize = standardize;
     task.reading.storage = Storage::automatic;
@@ -375,7 +312,7 @@ TEST(Prepared, WhereMostCellsOfAColumnAgreeOnlyTheOthersAreStored) {
   }
   // Too many cells are left: dense.
   task.reading.storage = Storage::automatic;
-  task.data = folder().write("plain.csv", Table{}.text());
+  task.data = write("plain.csv", Table{}.text());
   EXPECT_FALSE(prepare(task).samples.matrix->sparse());
 }
 
@@ -388,7 +325,7 @@ TEST(Prepared, MissingCellsGetTheMeanOfTheTrainingRows) {
                         : i % 6 == 5 ? "validation"
                                      : "train",
                         cells[i % 6], i * i % 7, i % 4 < 2 ? "p" : "q");
-  Task task = task_of(folder().write("missing.csv", text));
+  Task task = task_of(write("missing.csv", text));
   task.reading.split = "part";
   EXPECT_THROW(prepare(task), InvalidInput) << "refused unless asked for";
   task.reading.missing = Missing::mean;
@@ -399,150 +336,6 @@ TEST(Prepared, MissingCellsGetTheMeanOfTheTrainingRows) {
     if (p.source_rows[static_cast<std::size_t>(i)] % 6 == 2) {
       EXPECT_NEAR(raw(p, i)[0], 3, 1e-12);
     }
-}
-
-TEST(Prepared, GroupsFromAFileASeparatorOrOneHotColumns) {
-  std::string text = "size_x,size_y,colour,target\n";
-  const char* colours[] = {"red", "green", "blue"};
-  for (int i = 0; i < 30; ++i)
-    text += fmt::format("{},{},{},{}\n", i * 7 % 11, i * 5 % 13, colours[i % 3], i % 2 ? "p" : "q");
-  Task task = task_of(folder().write("groups.csv", text));
-  task.penalty = Penalty::per_group;
-  const Prepared origin = prepare(task);
-  EXPECT_EQ(origin.hyperparameters, (std::vector<std::string>{"size_x", "size_y", "colour"}));
-  EXPECT_EQ(origin.penalties.of, (std::vector<Index>{0, 1, 2, 2, 2}));
-  task.group_separator = '_';
-  const Prepared separated = prepare(task);
-  ASSERT_EQ(separated.hyperparameters.size(), 4U);
-  EXPECT_EQ(separated.hyperparameters[0], "size");
-  EXPECT_EQ(separated.penalties.of, (std::vector<Index>{0, 0, 1, 2, 3}));
-  // A line may name a feature, or the column that a one-hot feature came from.
-  task.groups =
-      folder().write("groups.txt", "size_x shape\nsize_y shape\r\n\ncolour=red  warm\ncolour, cold\n");
-  const Prepared named = prepare(task);
-  ASSERT_EQ(named.hyperparameters.size(), 3U);
-  for (std::size_t j = 0; j < named.names.size(); ++j) {
-    const std::string& group = named.hyperparameters[static_cast<std::size_t>(named.penalties.of[j])];
-    EXPECT_EQ(group, j < 2 ? "shape" : named.names[j] == "colour=red" ? "warm" : "cold") << named.names[j];
-  }
-  const auto refused = [&](const std::string& lines) -> std::string {
-    task.groups = folder().write("groups.txt", lines);
-    try {
-      prepare(task);
-    } catch (const InvalidInput& error) {
-      return error.what();
-    }
-    return "";
-  };
-  EXPECT_NE(refused("size_x shape\n").find("no group for 4 feature(s), the first of them 'size_y'"),
-            std::string::npos);
-  EXPECT_NE(refused("size_x shape\nsize_x form\n").find("line 2"), std::string::npos);
-  EXPECT_NE(refused("size_x\n").find("line 1"), std::string::npos);
-
-  task = task_of(folder().write("three.csv", Table{.classes = 3}.text()));
-  task.penalty = Penalty::per_class;
-  const Prepared classes = prepare(task);
-  EXPECT_EQ(classes.hyperparameters, (std::vector<std::string>{"class0", "class1", "class2"}));
-  EXPECT_EQ(classes.penalties.of, (std::vector<Index>{0, 1, 2, 0, 1, 2, 0, 1, 2}));
-  task.penalty = Penalty::per_feature;
-  EXPECT_EQ(prepare(task).penalties.of, (std::vector<Index>{0, 0, 0, 1, 1, 1, 2, 2, 2}));
-  task.penalty = Penalty::global;
-  EXPECT_EQ(prepare(task).hyperparameters, std::vector<std::string>{"all"});
-}
-
-TEST(Prepared, TheModelFollowsFromTheTarget) {
-  std::string whole = "a,b,target\n";
-  for (int i = 0; i < 40; ++i) whole += fmt::format("{},{},{}\n", i * i % 17, i % 5, i % 4);
-  const Prepared numbers = prepare(task_of(folder().write("whole.csv", whole)));
-  EXPECT_EQ(numbers.model, Model::ridge);
-  ASSERT_FALSE(numbers.notes.empty());
-  EXPECT_NE(numbers.notes.back().find("softmax, if its 4 whole numbers are classes"), std::string::npos);
-  const auto model = [](int classes) {
-    return prepare(task_of(folder().write("model.csv", Table{.classes = classes}.text()))).model;
-  };
-  EXPECT_EQ(model(2), Model::logistic);
-  EXPECT_EQ(model(3), Model::softmax);
-  EXPECT_EQ(model(0), Model::ridge);
-}
-
-TEST(Prepared, SaysWhatIsWrongAndWhatToDo) {
-  const Table plain, numbers{.classes = 0}, three{.classes = 3}, alone{.classes = 1};
-  struct Refused {
-    std::string text;
-    std::function<void(Task&)> change;
-    std::string expected, remedy;
-  };
-  const auto none = [](Task&) {};
-  const std::vector<Refused> list{
-      {alone.text(), [](Task& t) { t.model = Model::logistic; }, "every row has the label 'class0'",
-       "two classes"},
-      {plain.text(), [](Task& t) { t.model = Model::ridge; }, "is text", "--model logistic"},
-      {plain.text(), [](Task& t) { t.model = Model::poisson; }, "is text", "--target"},
-      {three.text(), [](Task& t) { t.model = Model::logistic; }, "3 values", "--model softmax"},
-      {three.text(), [](Task& t) { t.model = Model::squared_hinge; }, "3 values", "--model softmax"},
-      {Table{.rows = 9}.text(), none, "too few for 5 folds", "--cv"},
-      {Table{.rows = 1}.text(), none, "", ""},
-      {Table{.rows = 2, .classes = 0}.text(), none, "too few", "--test 0"},
-      {plain.text(), [](Task& t) { t.test = "1"; }, "--test 1", "below 1"},
-      {plain.text(), [](Task& t) { t.test = "-0.1"; }, "--test -0.1", "at least 0"},
-      {plain.text(), [](Task& t) { t.validation = "1.5"; }, "--validation 1.5", "below 1"},
-      {plain.text(), [](Task& t) { t.validation = "0"; }, "--validation 0", "--cv"},
-      {plain.text(), [](Task& t) { t.validation = "nowhere.csv"; }, "nowhere.csv", ""},
-      {plain.text(), [](Task& t) { t.test = "nowhere.csv"; }, "nowhere.csv", ""},
-      {plain.text(), [](Task& t) { t.groups = "nowhere.txt", t.penalty = Penalty::per_group; }, "nowhere.txt",
-       ""},
-      {plain.text(), [](Task& t) { t.penalty = Penalty::per_class; }, "per-class", "softmax"},
-      {plain.text(), [](Task& t) { t.folds = 1; }, "--cv 1", "at least 2"},
-      {plain.text(), [](Task& t) { t.lower = 3, t.upper = 1; }, "bounds", "LO < HI"},
-      {plain.text(),
-       [](Task& t) {
-         t.test_labels = "x";
-         t.test = t.data;
-       },
-       "--test-labels", "--labels"},
-      {"a,b,target\n1,2,p\n1,2,q\n1,2,p\n1,2,q\n", [](Task& t) { t.folds = 2, t.test = "0"; }, "constant",
-       ""},
-      {"a,target\n1,-3\n2,4\n3,5\n4,6\n",
-       [](Task& t) { t.folds = 2, t.test = "0", t.model = Model::poisson; }, "row 1 has the target -3",
-       "0 or more"},
-      {"a,target\n1,7\n2,7\n3,7\n4,7\n", [](Task& t) { t.folds = 2, t.test = "0", t.model = Model::ridge; },
-       "the target is 7", "nothing to learn"},
-      {"part,a,target\nx,1,p\nx,2,q\nx,3,r\ny,4,p\ny,5,q\ny,6,q\n", [](Task& t) { t.reading.split = "part"; },
-       "class 'r' does not occur in the training rows of fold 1", "--seed"},
-      {"part,a,target\nx,1,p\nx,2,q\n", [](Task& t) { t.reading.split = "part"; }, "two or more folds",
-       "validation"},
-      {"part,a,target\ntrain,1,p\nval,2,q\nx,2,q\n", [](Task& t) { t.reading.split = "part"; },
-       "mixes 'train'", "validation"},
-      {"part,a,target\nval,1,p\nx,2,q\n", [](Task& t) { t.reading.split = "part"; }, "no rows called train",
-       ""},
-      {Table{.split = {"x", "y"}}.text(), [](Task& t) { t.reading.split = "part", t.validation = t.data; },
-       "--split and --validation", "one of the two"},
-      {Table{.split = {"x", "y"}}.text(), [](Task& t) { t.reading.split = "part", t.validation = "0.3"; },
-       "--split and --validation", "one of the two"},
-  };
-  for (std::size_t k = 0; k < list.size(); ++k) {
-    SCOPED_TRACE(fmt::format("case {}: {}", k, list[k].expected));
-    Task task = task_of(folder().write("bad.csv", list[k].text));
-    list[k].change(task);
-    try {
-      prepare(task);
-      ADD_FAILURE() << "nothing was thrown";
-    } catch (const InvalidInput& error) {
-      const std::string message = error.what();
-      EXPECT_NE(message.find(list[k].expected), std::string::npos) << message;
-      EXPECT_NE(message.find(list[k].remedy), std::string::npos) << message;
-    }
-  }
-  // A label that only the test file has.
-  Task task = task_of(folder().write("bad.csv", plain.text()));
-  task.test = folder().write("more.csv", "a,b,c,target\n1,2,3,class0\n1,2,3,class9\n");
-  try {
-    prepare(task);
-    ADD_FAILURE() << "nothing was thrown";
-  } catch (const InvalidInput& error) {
-    EXPECT_NE(std::string(error.what()).find("class9"), std::string::npos) << error.what();
-    EXPECT_NE(std::string(error.what()).find("more.csv"), std::string::npos) << error.what();
-  }
 }
 
 }  // namespace

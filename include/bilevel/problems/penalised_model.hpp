@@ -106,7 +106,8 @@ class PenalisedModel final : public Problem<Eigen::VectorXd>, public Units<Eigen
   Vec lambda_;        // exp(θ)·units², one for each element of ψ, 0 for intercepts
   Vec u_, g_, h_;     // scratch in stored coordinates
   // What was computed last and will be asked for again: a solve begins where the last one was judged, and its
-  // adjoint where it ended. Nothing depends on whether it is there.
+  // adjoint where it ended. Nothing depends on whether it is there; before that the places are NaN, which
+  // no place equals.
   struct Seen {
     Vec u, gradient;
     double value = 0;

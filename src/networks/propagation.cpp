@@ -1,0 +1,348 @@
+#include <bilevel/networks/propagation.hpp>
+
+#include <cmath>
+#include <random>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#include <bilevel/gradient/stencil.hpp>
+
+#include "block.hpp"
+#include "gemm.hpp"
+
+namespace bilevel::networks {
+
+Violations PropagationOptions::validate() const {
+  Violations v("propagation");
+  v.require(points >= Stencil::least_points && points <= Stencil::most_points, "points", points,
+            "must be 2 to 8");
+  v.require(beta != 0 && std::isfinite(beta), "beta", beta, "must be finite and not 0");
+  v.not_negative("noise", noise);
+  return v.add(free.validate("propagation.free")).add(nudged.validate("propagation.nudged"));
+}
+
+namespace {
+
+/// Columns of one layer's weight gradient: what a thread takes at a time.
+struct Slab {
+  Index layer, first, count;
+};
+
+int thread_count() {
+#ifdef _OPENMP
+  return omp_get_max_threads();
+#else
+  return 1;
+#endif
+}
+int thread_number() {
+#ifdef _OPENMP
+  return omp_get_thread_num();
+#else
+  return 0;
+#endif
+}
+
+}  // namespace
+
+template <class S>
+struct Propagation<S>::State {
+  using Matrix = Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic>;
+  using Vector = Eigen::Matrix<S, Eigen::Dynamic, 1>;
+
+  State(Architecture architecture, PropagationOptions wanted)
+      : a((architecture.validate().throw_if_any(), std::move(architecture))),
+        options((wanted.validate().throw_if_any(), wanted)),
+        stencil(options.nudge == Nudge::central
+                    ? Stencil::central()
+                    : Stencil::forward(options.nudge == Nudge::forward ? options.points : 2)),
+        couplings(a),
+        engine(options.seed) {
+    for (int t = 0; t < thread_count(); ++t) blocks.push_back(std::make_unique<Block<S>>(couplings));
+    for (Index k = 1; k <= a.depth(); ++k) {
+      const Index columns = a.width(k - 1), parts = std::min<Index>(8, (columns + 31) / 32);
+      for (Index p = 0; p < parts; ++p)
+        slabs.push_back({k, columns * p / parts, columns * (p + 1) / parts - columns * p / parts});
+      bend.push_back(Vector::Zero(a.width(k)));
+    }
+    post.resize(static_cast<std::size_t>(a.depth()));
+    pre.resize(static_cast<std::size_t>(a.depth()));
+    squares.resize(static_cast<std::size_t>(a.depth()));
+  }
+
+  /// How many phases of the stencil have a weight, and how many columns layer k keeps for a batch.
+  Index phases() const { return static_cast<Index>(stencil.points().size()); }
+  Index columns(Index k, Index batch) const { return k == 1 ? batch : phases() * batch; }
+
+  void make_room(Index batch) {
+    if (batch <= room) return;
+    room = batch;
+    for (Index k = 1; k <= a.depth(); ++k) {
+      const auto i = static_cast<std::size_t>(k - 1);
+      post[i].resize(a.width(k), columns(k, batch));
+      if (k > 1) pre[i].resize(a.width(k - 1), columns(k, batch));
+      if (a.resistive()) squares[i].resize(a.width(k), batch);
+    }
+    per_block.resize(static_cast<std::size_t>((batch + Block<S>::most_samples - 1) / Block<S>::most_samples));
+  }
+
+  void keep_phase(const Block<S>& block, Index phase, S weight, Index first, Index batch, bool fresh);
+  void settle_block(Block<S>& block, const S* inputs, const S* targets, Index first, Index count, S* states,
+                    BatchOutcome& outcome);
+  void nudge_block(Block<S>& block, Index first, Index count, Index batch, double beta, BatchOutcome& outcome,
+                   std::vector<Matrix>& free_states);
+  void weight_gradient(const Slab& slab, const S* inputs, Index batch, S scale, S* gradient);
+  void bias_gradient(Index batch, S scale, S* gradient);
+  void to_conductances(S* gradient);
+  BatchOutcome sum(Index batch) const;
+
+  Architecture a;
+  PropagationOptions options;
+  Stencil stencil;
+  LiveCouplings<S> couplings;
+  std::mt19937_64 engine;
+  std::vector<std::unique_ptr<Block<S>>> blocks;
+  std::vector<std::vector<Matrix>> free_states;  // of each thread, layer by layer
+  std::vector<Slab> slabs;
+  Index room = 0;
+  // What the weight gradients are products of: layer 1 sums its phases, since its inputs are the same in all;
+  // the others have the phases side by side, with the stencil's weights in `post`.
+  std::vector<Matrix> post, pre;
+  std::vector<Matrix> squares;  // resistive: Σ_i α_i ½u²
+  std::vector<Vector> bend;     // ∂E/∂D, summed over the batch
+  std::vector<BatchOutcome> per_block;
+};
+
+template <class S>
+void Propagation<S>::State::keep_phase(const Block<S>& block, Index phase, S weight, Index first, Index batch,
+                                       bool fresh) {
+  const Index count = block.samples();
+  for (Index k = 1; k <= a.depth(); ++k) {
+    const auto i = static_cast<std::size_t>(k - 1);
+    const Eigen::Map<const Matrix> from(block.post(k), a.width(k), count);
+    const Index column = k == 1 ? first : phase * batch + first;
+    auto to = post[i].middleCols(column, count);
+    if (k == 1 && !fresh)
+      to += weight * from;
+    else
+      to = weight * from;
+    if (k > 1)
+      pre[i].middleCols(column, count) =
+          Eigen::Map<const Matrix>(block.activity(k - 1), a.width(k - 1), count);
+    if (!a.resistive()) continue;
+    auto square = squares[i].middleCols(first, count);
+    if (fresh)
+      square = (S(0.5) * weight) * from.cwiseAbs2();
+    else
+      square += (S(0.5) * weight) * from.cwiseAbs2();
+  }
+}
+
+template <class S>
+void Propagation<S>::State::settle_block(Block<S>& block, const S* inputs, const S* targets, Index first,
+                                         Index count, S* states, BatchOutcome& outcome) {
+  outcome = {};
+  block.clamp(inputs + first * a.inputs(), targets + first * a.outputs(), count);
+  block.start_at_rest();
+  const Index size = a.states();
+  if (states)
+    for (Index k = 1, at = 0; k <= a.depth(); at += a.width(k++))
+      block.load(k, states + first * size + at, size);
+  block.relax(0, options.free);
+  if (states)
+    for (Index k = 1, at = 0; k <= a.depth(); at += a.width(k++))
+      Eigen::Map<Matrix, 0, Eigen::OuterStride<>>(states + first * size + at, a.width(k), count,
+                                                  Eigen::OuterStride<>(size)) =
+          Eigen::Map<const Matrix>(block.states(k), a.width(k), count);
+  block.judge(outcome.cost, outcome.wrong);
+  for (const SampleOutcome& each : block.outcomes()) {
+    outcome.residual += each.moved;
+    outcome.steps += static_cast<double>(each.steps);
+    outcome.finite = outcome.finite && each.status != Status::not_finite;
+  }
+  outcome.finite = outcome.finite && std::isfinite(outcome.cost);
+}
+
+template <class S>
+void Propagation<S>::State::nudge_block(Block<S>& block, Index first, Index count, Index batch, double beta,
+                                        BatchOutcome& outcome, std::vector<Matrix>& starts) {
+  for (Index k = 1; k <= a.depth(); ++k)
+    starts[static_cast<std::size_t>(k - 1)].leftCols(count) =
+        Eigen::Map<const Matrix>(block.states(k), a.width(k), count);
+  bool fresh = true;
+  for (Index i = 0; i < phases(); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const double strength = stencil.points()[at] * beta;
+    if (strength != 0) {
+      if (!fresh || i > 0)
+        for (Index k = 1; k <= a.depth(); ++k)
+          block.load(k, starts[static_cast<std::size_t>(k - 1)].data(), a.width(k));
+      block.relax(strength, options.nudged);
+      for (const SampleOutcome& each : block.outcomes()) outcome.nudged_residual += each.moved;
+    }
+    keep_phase(block, i, static_cast<S>(stencil.coefficient(at)), first, batch, fresh);
+    fresh = false;
+  }
+}
+
+template <class S>
+void Propagation<S>::State::weight_gradient(const Slab& slab, const S* inputs, Index batch, S scale,
+                                            S* gradient) {
+  const auto i = static_cast<std::size_t>(slab.layer - 1);
+  const Index units = a.width(slab.layer), below = a.width(slab.layer - 1);
+  const S* const previous = slab.layer == 1 ? inputs : pre[i].data();
+  gemm(Transposed::no, Transposed::yes, units, slab.count, columns(slab.layer, batch), scale, post[i].data(),
+       units, previous + slab.first, below, S(0), gradient + a.layer(slab.layer).weights + slab.first * units,
+       units);
+}
+
+template <class S>
+void Propagation<S>::State::bias_gradient(Index batch, S scale, S* gradient) {
+  for (Index k = 1; k <= a.depth(); ++k) {
+    const auto i = static_cast<std::size_t>(k - 1);
+    Eigen::Map<Vector>(gradient + a.layer(k).bias, a.width(k)) =
+        scale * post[i].leftCols(columns(k, batch)).rowwise().sum();
+    if (a.resistive()) bend[i] = -scale * squares[i].leftCols(batch).rowwise().sum();
+  }
+}
+
+/// From derivatives with respect to W, b and D, in place, to those with respect to conductances
+/// (Couplings::pull_back).
+template <class S>
+void Propagation<S>::State::to_conductances(S* gradient) {
+  for (const Slab& slab : slabs) {
+    const LayerParameters p = a.layer(slab.layer);
+    const auto i = static_cast<std::size_t>(slab.layer - 1);
+    const auto gain = static_cast<S>(a.gain_into(slab.layer));
+    Eigen::Map<Matrix> weights(gradient + p.weights + slab.first * p.units, p.units, slab.count);
+    weights *= gain;
+    if (slab.layer == 1) {
+      Eigen::Map<Matrix> opposite(gradient + p.opposite + slab.first * p.units, p.units, slab.count);
+      opposite = -weights;
+      opposite.colwise() += bend[i];
+    } else {
+      weights.rowwise() += gain * gain * bend[i - 1].segment(slab.first, slab.count).transpose();
+    }
+    weights.colwise() += bend[i];
+  }
+  for (Index k = 1; k <= a.depth(); ++k) {
+    const LayerParameters p = a.layer(k);
+    const auto i = static_cast<std::size_t>(k - 1);
+    Eigen::Map<Vector> positive(gradient + p.bias, p.units), negative(gradient + p.bias + p.units, p.units);
+    positive *= static_cast<S>(a.rail(k));
+    negative = bend[i] - positive;
+    positive += bend[i];
+  }
+}
+
+template <class S>
+BatchOutcome Propagation<S>::State::sum(Index batch) const {
+  BatchOutcome total;
+  const Index count = (batch + Block<S>::most_samples - 1) / Block<S>::most_samples;
+  for (Index i = 0; i < count; ++i) {
+    const BatchOutcome& each = per_block[static_cast<std::size_t>(i)];
+    total.cost += each.cost;
+    total.wrong += each.wrong;
+    total.residual += each.residual;
+    total.steps += each.steps;
+    total.nudged_residual += each.nudged_residual;
+    total.finite = total.finite && each.finite;
+  }
+  const double share = 1 / static_cast<double>(batch);
+  total.cost *= share;
+  total.residual *= share;
+  total.steps *= share;
+  total.nudged_residual *= share / static_cast<double>(std::max<Index>(1, phases()));
+  return total;
+}
+
+template <class S>
+Propagation<S>::Propagation(Architecture architecture, PropagationOptions options)
+    : state_(std::make_unique<State>(std::move(architecture), options)) {
+  for (std::size_t t = 0; t < state_->blocks.size(); ++t) {
+    auto& layers = state_->free_states.emplace_back();
+    for (Index k = 1; k <= state_->a.depth(); ++k)
+      layers.push_back(State::Matrix::Zero(state_->a.width(k), Block<S>::most_samples));
+  }
+}
+
+template <class S>
+Propagation<S>::~Propagation() = default;
+
+template <class S>
+const Architecture& Propagation<S>::architecture() const {
+  return state_->a;
+}
+template <class S>
+const PropagationOptions& Propagation<S>::options() const {
+  return state_->options;
+}
+
+template <class S>
+BatchOutcome Propagation<S>::gradient(const S* theta, const S* inputs, const S* targets, Index batch,
+                                      S* states, S* gradient) {
+  const OneBlasThread one;
+  State& s = *state_;
+  s.make_room(batch);
+  s.couplings.set(theta);
+  const double sign = s.options.nudge == Nudge::random_sign && s.engine() % 2 == 1 ? -1 : 1;
+  const double beta = sign * s.options.beta;
+  const std::uint64_t noise_seed = s.options.noise > 0 ? s.engine() : 0;
+  const S scale = static_cast<S>(-1 / (beta * static_cast<double>(batch)));
+  const Index count = (batch + Block<S>::most_samples - 1) / Block<S>::most_samples;
+  const auto slabs = static_cast<Index>(s.slabs.size());
+#pragma omp parallel num_threads(static_cast <int>(s.blocks.size()))
+  {
+    const auto thread = static_cast<std::size_t>(thread_number());
+    Block<S>& block = *s.blocks[thread];
+#pragma omp for schedule(dynamic, 1)
+    for (Index i = 0; i < count; ++i) {
+      const Index first = i * Block<S>::most_samples, size = std::min(Block<S>::most_samples, batch - first);
+      block.set_noise(s.options.noise,
+                      noise_seed + 0x9E3779B97F4A7C15ull * static_cast<std::uint64_t>(i + 1));
+      s.settle_block(block, inputs, targets, first, size, states, s.per_block[static_cast<std::size_t>(i)]);
+      s.nudge_block(block, first, size, batch, beta, s.per_block[static_cast<std::size_t>(i)],
+                    s.free_states[thread]);
+    }
+#pragma omp for schedule(dynamic, 1)
+    for (Index i = 0; i < slabs; ++i)
+      s.weight_gradient(s.slabs[static_cast<std::size_t>(i)], inputs, batch, scale, gradient);
+  }
+  s.bias_gradient(batch, scale, gradient);
+  if (s.a.resistive()) s.to_conductances(gradient);
+  BatchOutcome outcome = s.sum(batch);
+  // Every state of the last layer is in its bias gradient, and every weight is in some state.
+  outcome.finite = outcome.finite && Eigen::Map<const typename State::Vector>(
+                                         gradient + s.a.layer(s.a.depth()).bias, s.a.outputs())
+                                         .allFinite();
+  return outcome;
+}
+
+template <class S>
+BatchOutcome Propagation<S>::settle(const S* theta, const S* inputs, const S* targets, Index batch,
+                                    S* outputs) {
+  const OneBlasThread one;
+  State& s = *state_;
+  s.couplings.set(theta);
+  const Index count = (batch + Block<S>::most_samples - 1) / Block<S>::most_samples;
+  if (s.per_block.size() < static_cast<std::size_t>(count))
+    s.per_block.resize(static_cast<std::size_t>(count));
+  const std::uint64_t noise_seed = s.options.noise > 0 ? s.engine() : 0;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(static_cast <int>(s.blocks.size()))
+  for (Index i = 0; i < count; ++i) {
+    Block<S>& block = *s.blocks[static_cast<std::size_t>(thread_number())];
+    const Index first = i * Block<S>::most_samples, size = std::min(Block<S>::most_samples, batch - first);
+    block.set_noise(s.options.noise, noise_seed + 0x9E3779B97F4A7C15ull * static_cast<std::uint64_t>(i + 1));
+    s.settle_block(block, inputs, targets, first, size, nullptr, s.per_block[static_cast<std::size_t>(i)]);
+    if (outputs)
+      std::copy_n(block.states(s.a.depth()), size * s.a.outputs(), outputs + first * s.a.outputs());
+  }
+  return s.sum(batch);
+}
+
+template class Propagation<float>;
+template class Propagation<double>;
+
+}  // namespace bilevel::networks
