@@ -128,7 +128,7 @@ void CircuitEquations::add_cross_times(In x, In p, double weight, Vec& out) {
   }
 }
 
-void CircuitEquations::add_cross_apply(In x, const Vec& u, double weight, Eigen::Ref<Vec> out) {
+void CircuitEquations::add_cross_apply(In x, const Vec& u, double weight, Eigen::Ref<Vec>&& out) {
   carry(x, node_volts_, true);
   node_other_.setZero();
   for (std::size_t i = 0; i < circuit_.resistors.size(); ++i) {

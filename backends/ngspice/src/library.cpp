@@ -92,6 +92,7 @@ bool NgspiceLibrary::load(const std::string& netlist) {
     at = end + 1;
   }
   std::vector<char*> pointers;
+  pointers.reserve(lines.size() + 1);
   for (std::string& line : lines) pointers.push_back(line.data());
   pointers.push_back(nullptr);
   const bool accepted = circ_(pointers.data()) == 0;

@@ -48,7 +48,7 @@ class CircuitEquations {
   /// Adds weight·Σ_i p_i ∂²E/∂x_i∂g = weight·(v_a − v_b)(p_a − p_b), p carried to the nodes as x is.
   void add_cross_times(In x, In p, double weight, Vec& out);
   /// Adds weight·Σ_g ∂²E/∂x∂g·u_g.
-  void add_cross_apply(In x, const Vec& u, double weight, Eigen::Ref<Vec> out);
+  void add_cross_apply(In x, const Vec& u, double weight, Eigen::Ref<Vec>&& out);
   /// ∂²E/∂x².
   void hessian(In x, Eigen::MatrixXd& out);
 
