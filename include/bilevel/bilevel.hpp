@@ -9,6 +9,9 @@
 #include <bilevel/gradient/make_estimator.hpp>
 #include <bilevel/gradient/together.hpp>
 #include <bilevel/inner/make_inner_solver.hpp>
+#include <bilevel/networks/circuit_solver.hpp>
+#include <bilevel/networks/layered_circuit.hpp>
+#include <bilevel/networks/netlist.hpp>
 #include <bilevel/outcome/atomic_file.hpp>
 #include <bilevel/outer/search.hpp>
 #include <bilevel/outer/solve.hpp>

@@ -1,0 +1,45 @@
+// Our own circuit solver against ngspice.
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include <bilevel/ngspice/ngspice_solver.hpp>
+
+#include "networks/random_circuit.hpp"
+
+namespace bilevel::networks {
+namespace {
+
+TEST(NgspiceAgreement, RandomCircuitsRestAtTheSameVoltages) {
+  double worst = 0, worst_residual = 0, worst_theirs = 0;
+  long iterations = 0, most = 0, diodes = 0, amplifiers = 0;
+  constexpr int count = 400;
+  for (std::uint64_t seed = 1; seed <= count; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const Circuit circuit = random_circuit(seed);
+    const OperatingPoint ours = operating_point(circuit), theirs = ngspice_operating_point(circuit);
+    EXPECT_TRUE(succeeded(ours.status)) << ours.message;
+    EXPECT_TRUE(succeeded(theirs.status)) << theirs.message;
+    ASSERT_TRUE(theirs.voltages.allFinite());
+    const double difference = (ours.voltages - theirs.voltages).cwiseAbs().maxCoeff();
+    EXPECT_LE(difference, 1e-6);
+    EXPECT_LE(ours.residual, 1e-12);
+    worst = std::max(worst, difference);
+    worst_residual = std::max(worst_residual, ours.residual);
+    worst_theirs = std::max(worst_theirs, theirs.residual);
+    iterations += ours.iterations;
+    most = std::max(most, ours.iterations);
+    diodes += static_cast<long>(circuit.diodes.size());
+    amplifiers += static_cast<long>(circuit.amplifiers.size());
+  }
+  EXPECT_GT(diodes, 2 * count);
+  EXPECT_GT(amplifiers, count / 2);
+  std::printf(
+      "%d circuits, %ld diodes, %ld amplifiers: voltages within %.3g V, residuals %.3g and %.3g, "
+      "%.1f iterations of ours, at most %ld\n",
+      count, diodes, amplifiers, worst, worst_residual, worst_theirs, static_cast<double>(iterations) / count,
+      most);
+}
+
+}  // namespace
+}  // namespace bilevel::networks
