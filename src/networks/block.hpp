@@ -59,6 +59,8 @@ class Block {
   void nudge_by(double beta);
   void step(const RelaxationOptions& options, bool watched, bool upwards);
   void receive(Index k);
+  bool narrow_above(Index k) const;
+  void receive_on_the_way(Index k, const S* above, kernels::LayerStep<S>& step);
   void give_way(Index k, const RelaxationOptions& options, bool watched);
   void settle_softmax_output(bool watched);
   void predict(Index k);
