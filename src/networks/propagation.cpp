@@ -25,6 +25,16 @@ Violations PropagationOptions::validate() const {
 
 namespace {
 
+/// Samples that settle together: as many blocks as it takes, all of one size but for rounding, and of
+/// nothing but the batch, so that the threads find equal work and results do not depend on their number.
+template <class S>
+struct Blocks {
+  Index batch;
+  Index count() const { return (batch + Block<S>::most_samples - 1) / Block<S>::most_samples; }
+  Index first(Index i) const { return batch * i / count(); }
+  Index size(Index i) const { return first(i + 1) - first(i); }
+};
+
 /// Columns of one layer's weight gradient: what a thread takes at a time.
 struct Slab {
   Index layer, first, count;
@@ -85,7 +95,7 @@ struct Propagation<S>::State {
       if (k > 1) pre[i].resize(a.width(k - 1), columns(k, batch));
       if (a.resistive()) squares[i].resize(a.width(k), batch);
     }
-    per_block.resize(static_cast<std::size_t>((batch + Block<S>::most_samples - 1) / Block<S>::most_samples));
+    per_block.resize(static_cast<std::size_t>(Blocks<S>{batch}.count()));
   }
 
   void keep_phase(const Block<S>& block, Index phase, S weight, Index first, Index batch, bool fresh);
@@ -240,8 +250,7 @@ void Propagation<S>::State::to_conductances(S* gradient) {
 template <class S>
 BatchOutcome Propagation<S>::State::sum(Index batch) const {
   BatchOutcome total;
-  const Index count = (batch + Block<S>::most_samples - 1) / Block<S>::most_samples;
-  for (Index i = 0; i < count; ++i) {
+  for (Index i = 0; i < Blocks<S>{batch}.count(); ++i) {
     const BatchOutcome& each = per_block[static_cast<std::size_t>(i)];
     total.cost += each.cost;
     total.wrong += each.wrong;
@@ -291,7 +300,8 @@ BatchOutcome Propagation<S>::gradient(const S* theta, const S* inputs, const S* 
   const double beta = sign * s.options.beta;
   const std::uint64_t noise_seed = s.options.noise > 0 ? s.engine() : 0;
   const S scale = static_cast<S>(-1 / (beta * static_cast<double>(batch)));
-  const Index count = (batch + Block<S>::most_samples - 1) / Block<S>::most_samples;
+  const Blocks<S> division{batch};
+  const Index count = division.count();
   const auto slabs = static_cast<Index>(s.slabs.size());
 #pragma omp parallel num_threads(static_cast <int>(s.blocks.size()))
   {
@@ -299,7 +309,7 @@ BatchOutcome Propagation<S>::gradient(const S* theta, const S* inputs, const S* 
     Block<S>& block = *s.blocks[thread];
 #pragma omp for schedule(dynamic, 1)
     for (Index i = 0; i < count; ++i) {
-      const Index first = i * Block<S>::most_samples, size = std::min(Block<S>::most_samples, batch - first);
+      const Index first = division.first(i), size = division.size(i);
       block.set_noise(s.options.noise,
                       noise_seed + 0x9E3779B97F4A7C15ull * static_cast<std::uint64_t>(i + 1));
       s.settle_block(block, inputs, targets, first, size, states, s.per_block[static_cast<std::size_t>(i)]);
@@ -326,14 +336,15 @@ BatchOutcome Propagation<S>::settle(const S* theta, const S* inputs, const S* ta
   const OneBlasThread one;
   State& s = *state_;
   s.couplings.set(theta);
-  const Index count = (batch + Block<S>::most_samples - 1) / Block<S>::most_samples;
+  const Blocks<S> division{batch};
+  const Index count = division.count();
   if (s.per_block.size() < static_cast<std::size_t>(count))
     s.per_block.resize(static_cast<std::size_t>(count));
   const std::uint64_t noise_seed = s.options.noise > 0 ? s.engine() : 0;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(static_cast <int>(s.blocks.size()))
   for (Index i = 0; i < count; ++i) {
     Block<S>& block = *s.blocks[static_cast<std::size_t>(thread_number())];
-    const Index first = i * Block<S>::most_samples, size = std::min(Block<S>::most_samples, batch - first);
+    const Index first = division.first(i), size = division.size(i);
     block.set_noise(s.options.noise, noise_seed + 0x9E3779B97F4A7C15ull * static_cast<std::uint64_t>(i + 1));
     s.settle_block(block, inputs, targets, first, size, nullptr, s.per_block[static_cast<std::size_t>(i)]);
     if (outputs)
