@@ -104,8 +104,7 @@ struct Propagation<S>::State {
   void nudge_block(Block<S>& block, Index first, Index count, Index batch, double beta, BatchOutcome& outcome,
                    std::vector<Matrix>& free_states);
   void weight_gradient(const Slab& slab, const S* inputs, Index batch, S scale, S* gradient);
-  void bias_gradient(Index batch, S scale, S* gradient);
-  void to_conductances(S* gradient);
+  void bias_gradient(Index k, Index batch, S scale, S* gradient);
   BatchOutcome sum(Index batch) const;
 
   Architecture a;
@@ -197,53 +196,41 @@ void Propagation<S>::State::nudge_block(Block<S>& block, Index first, Index coun
   }
 }
 
+/// Derivatives with respect to b and D; those of the rails' conductances follow from them.
+template <class S>
+void Propagation<S>::State::bias_gradient(Index k, Index batch, S scale, S* gradient) {
+  const auto i = static_cast<std::size_t>(k - 1);
+  const LayerParameters p = a.layer(k);
+  Eigen::Map<Vector> bias(gradient + p.bias, p.units);
+  bias = scale * post[i].leftCols(columns(k, batch)).rowwise().sum();
+  if (!a.resistive()) return;
+  bend[i] = -scale * squares[i].leftCols(batch).rowwise().sum();
+  bias *= static_cast<S>(a.rail(k));
+  Eigen::Map<Vector>(gradient + p.bias + p.units, p.units) = bend[i] - bias;
+  bias += bend[i];
+}
+
+/// The slab's derivatives with respect to W; those of conductances follow from them and from `bend` of both
+/// layers (Couplings::pull_back), while the slab is in the cache.
 template <class S>
 void Propagation<S>::State::weight_gradient(const Slab& slab, const S* inputs, Index batch, S scale,
                                             S* gradient) {
   const auto i = static_cast<std::size_t>(slab.layer - 1);
-  const Index units = a.width(slab.layer), below = a.width(slab.layer - 1);
+  const LayerParameters p = a.layer(slab.layer);
   const S* const previous = slab.layer == 1 ? inputs : pre[i].data();
-  gemm(Transposed::no, Transposed::yes, units, slab.count, columns(slab.layer, batch), scale, post[i].data(),
-       units, previous + slab.first, below, S(0), gradient + a.layer(slab.layer).weights + slab.first * units,
-       units);
-}
-
-template <class S>
-void Propagation<S>::State::bias_gradient(Index batch, S scale, S* gradient) {
-  for (Index k = 1; k <= a.depth(); ++k) {
-    const auto i = static_cast<std::size_t>(k - 1);
-    Eigen::Map<Vector>(gradient + a.layer(k).bias, a.width(k)) =
-        scale * post[i].leftCols(columns(k, batch)).rowwise().sum();
-    if (a.resistive()) bend[i] = -scale * squares[i].leftCols(batch).rowwise().sum();
-  }
-}
-
-/// From derivatives with respect to W, b and D, in place, to those with respect to conductances
-/// (Couplings::pull_back).
-template <class S>
-void Propagation<S>::State::to_conductances(S* gradient) {
-  for (const Slab& slab : slabs) {
-    const LayerParameters p = a.layer(slab.layer);
-    const auto i = static_cast<std::size_t>(slab.layer - 1);
-    const auto gain = static_cast<S>(a.gain_into(slab.layer));
-    Eigen::Map<Matrix> weights(gradient + p.weights + slab.first * p.units, p.units, slab.count);
-    weights *= gain;
+  const auto gain = static_cast<S>(a.gain_into(slab.layer));
+  S* const weights = gradient + p.weights + slab.first * p.units;
+  gemm(Transposed::no, Transposed::yes, p.units, slab.count, columns(slab.layer, batch), gain * scale,
+       post[i].data(), p.units, previous + slab.first, p.inputs, S(0), weights, p.units);
+  if (!a.resistive()) return;
+  for (Index j = 0; j < slab.count; ++j) {
+    Eigen::Map<Vector> each(weights + j * p.units, p.units);
     if (slab.layer == 1) {
-      Eigen::Map<Matrix> opposite(gradient + p.opposite + slab.first * p.units, p.units, slab.count);
-      opposite = -weights;
-      opposite.colwise() += bend[i];
+      Eigen::Map<Vector>(gradient + p.opposite + (slab.first + j) * p.units, p.units) = bend[i] - each;
+      each += bend[i];
     } else {
-      weights.rowwise() += gain * gain * bend[i - 1].segment(slab.first, slab.count).transpose();
+      each.array() += bend[i].array() + gain * gain * bend[i - 1][slab.first + j];
     }
-    weights.colwise() += bend[i];
-  }
-  for (Index k = 1; k <= a.depth(); ++k) {
-    const LayerParameters p = a.layer(k);
-    const auto i = static_cast<std::size_t>(k - 1);
-    Eigen::Map<Vector> positive(gradient + p.bias, p.units), negative(gradient + p.bias + p.units, p.units);
-    positive *= static_cast<S>(a.rail(k));
-    negative = bend[i] - positive;
-    positive += bend[i];
   }
 }
 
@@ -317,11 +304,11 @@ BatchOutcome Propagation<S>::gradient(const S* theta, const S* inputs, const S* 
                     s.free_states[thread]);
     }
 #pragma omp for schedule(dynamic, 1)
+    for (Index k = 1; k <= s.a.depth(); ++k) s.bias_gradient(k, batch, scale, gradient);
+#pragma omp for schedule(dynamic, 1)
     for (Index i = 0; i < slabs; ++i)
       s.weight_gradient(s.slabs[static_cast<std::size_t>(i)], inputs, batch, scale, gradient);
   }
-  s.bias_gradient(batch, scale, gradient);
-  if (s.a.resistive()) s.to_conductances(gradient);
   BatchOutcome outcome = s.sum(batch);
   // Every state of the last layer is in its bias gradient, and every weight is in some state.
   outcome.finite = outcome.finite && Eigen::Map<const typename State::Vector>(
