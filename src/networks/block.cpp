@@ -33,13 +33,18 @@ Block<S>::Block(const LiveCouplings<S>& couplings)
 
 template <class S>
 void Block<S>::clamp(const S* inputs, const S* targets, Index samples) {
+  gemm(Transposed::no, Transposed::no, a_.width(1), samples, a_.inputs(), S(1), couplings_.weights(1),
+       a_.width(1), inputs, a_.inputs(), S(0), base_.data(), a_.width(1));
+  clamp_received(base_.data(), targets, samples);
+}
+
+template <class S>
+void Block<S>::clamp_received(const S* received, const S* targets, Index samples) {
   samples_ = active_ = samples;
   std::fill(predicted_.begin(), predicted_.end(), char{0});
   outcomes_.assign(static_cast<std::size_t>(samples), {});
-  gemm(Transposed::no, Transposed::no, a_.width(1), samples, a_.inputs(), S(1), couplings_.weights(1),
-       a_.width(1), inputs, a_.inputs(), S(0), base_.data(), a_.width(1));
   const Eigen::Map<const Vector> bias(couplings_.bias(1), a_.width(1));
-  base_.leftCols(samples).colwise() += bias;
+  base_.leftCols(samples) = Eigen::Map<const Matrix>(received, a_.width(1), samples).colwise() + bias;
   targets_.leftCols(samples) = Eigen::Map<const Matrix>(targets, a_.outputs(), samples);
 }
 

@@ -77,6 +77,8 @@ struct Propagation<S>::State {
         slabs.push_back({k, columns * p / parts, columns * (p + 1) / parts - columns * p / parts});
       bend.push_back(Vector::Zero(a.width(k)));
     }
+    const Index parts = std::min<Index>(8, (a.width(1) + 127) / 128);
+    for (Index part = 0; part <= parts; ++part) row_slabs.push_back(a.width(1) * part / parts);
     post.resize(static_cast<std::size_t>(a.depth()));
     pre.resize(static_cast<std::size_t>(a.depth()));
     squares.resize(static_cast<std::size_t>(a.depth()));
@@ -89,6 +91,7 @@ struct Propagation<S>::State {
   void make_room(Index batch) {
     if (batch <= room) return;
     room = batch;
+    received.resize(a.width(1), batch);
     for (Index k = 1; k <= a.depth(); ++k) {
       const auto i = static_cast<std::size_t>(k - 1);
       post[i].resize(a.width(k), columns(k, batch));
@@ -99,8 +102,8 @@ struct Propagation<S>::State {
   }
 
   void keep_phase(const Block<S>& block, Index phase, S weight, Index first, Index batch, bool fresh);
-  void settle_block(Block<S>& block, const S* inputs, const S* targets, Index first, Index count, S* states,
-                    BatchOutcome& outcome);
+  void receive(std::size_t row_slab, const S* inputs, Index batch);
+  void settle_block(Block<S>& block, S* states, Index first, BatchOutcome& outcome);
   void nudge_block(Block<S>& block, Index first, Index count, Index batch, double beta, BatchOutcome& outcome,
                    std::vector<Matrix>& free_states);
   void weight_gradient(const Slab& slab, const S* inputs, Index batch, S scale, S* gradient);
@@ -115,7 +118,10 @@ struct Propagation<S>::State {
   std::vector<std::unique_ptr<Block<S>>> blocks;
   std::vector<std::vector<Matrix>> free_states;  // of each thread, layer by layer
   std::vector<Slab> slabs;
+  std::vector<Index>
+      row_slabs;  // where the rows of W_1 are divided: one thread multiplies a slab by all inputs
   Index room = 0;
+  Matrix received;  // W_1 x
   // What the weight gradients are products of: layer 1 sums its phases, since its inputs are the same in all;
   // the others have the phases side by side, with the stencil's weights in `post`.
   std::vector<Matrix> post, pre;
@@ -149,11 +155,18 @@ void Propagation<S>::State::keep_phase(const Block<S>& block, Index phase, S wei
   }
 }
 
+/// Rows are divided, not samples: every block of them would read and pack all of W_1 again.
 template <class S>
-void Propagation<S>::State::settle_block(Block<S>& block, const S* inputs, const S* targets, Index first,
-                                         Index count, S* states, BatchOutcome& outcome) {
+void Propagation<S>::State::receive(std::size_t row_slab, const S* inputs, Index batch) {
+  const Index units = a.width(1), first = row_slabs[row_slab];
+  gemm(Transposed::no, Transposed::no, row_slabs[row_slab + 1] - first, batch, a.inputs(), S(1),
+       couplings.weights(1) + first, units, inputs, a.inputs(), S(0), received.data() + first, units);
+}
+
+template <class S>
+void Propagation<S>::State::settle_block(Block<S>& block, S* states, Index first, BatchOutcome& outcome) {
   outcome = {};
-  block.clamp(inputs + first * a.inputs(), targets + first * a.outputs(), count);
+  const Index count = block.samples();
   block.start_at_rest();
   const Index size = a.states();
   if (states)
@@ -295,11 +308,14 @@ BatchOutcome Propagation<S>::gradient(const S* theta, const S* inputs, const S* 
     const auto thread = static_cast<std::size_t>(thread_number());
     Block<S>& block = *s.blocks[thread];
 #pragma omp for schedule(dynamic, 1)
+    for (std::size_t i = 1; i < s.row_slabs.size(); ++i) s.receive(i - 1, inputs, batch);
+#pragma omp for schedule(dynamic, 1)
     for (Index i = 0; i < count; ++i) {
       const Index first = division.first(i), size = division.size(i);
       block.set_noise(s.options.noise,
                       noise_seed + 0x9E3779B97F4A7C15ull * static_cast<std::uint64_t>(i + 1));
-      s.settle_block(block, inputs, targets, first, size, states, s.per_block[static_cast<std::size_t>(i)]);
+      block.clamp_received(s.received.data() + first * s.a.width(1), targets + first * s.a.outputs(), size);
+      s.settle_block(block, states, first, s.per_block[static_cast<std::size_t>(i)]);
       s.nudge_block(block, first, size, batch, beta, s.per_block[static_cast<std::size_t>(i)],
                     s.free_states[thread]);
     }
@@ -333,7 +349,8 @@ BatchOutcome Propagation<S>::settle(const S* theta, const S* inputs, const S* ta
     Block<S>& block = *s.blocks[static_cast<std::size_t>(thread_number())];
     const Index first = division.first(i), size = division.size(i);
     block.set_noise(s.options.noise, noise_seed + 0x9E3779B97F4A7C15ull * static_cast<std::uint64_t>(i + 1));
-    s.settle_block(block, inputs, targets, first, size, nullptr, s.per_block[static_cast<std::size_t>(i)]);
+    block.clamp(inputs + first * s.a.inputs(), targets + first * s.a.outputs(), size);
+    s.settle_block(block, nullptr, first, s.per_block[static_cast<std::size_t>(i)]);
     if (outputs)
       std::copy_n(block.states(s.a.depth()), size * s.a.outputs(), outputs + first * s.a.outputs());
   }
