@@ -139,7 +139,7 @@ int run(TrainArguments a) {
   write_outputs({{a.save,
                   [&] {
                     return training::network_text(
-                        {settings, result.theta, data.classes, data.shift, data.factor}, bilevel::version);
+                        {settings, result.theta, data.classes, data.shift, data.factor}, std::string(bilevel::version));
                   }},
                  {a.json, [&] { return json_text(j); }},
                  {a.report, [&] { return report::render(report::train_page(j)); }}});

@@ -33,13 +33,18 @@ Block<S>::Block(const LiveCouplings<S>& couplings)
 
 template <class S>
 void Block<S>::clamp(const S* inputs, const S* targets, Index samples) {
+  gemm(Transposed::no, Transposed::no, a_.width(1), samples, a_.inputs(), S(1), couplings_.weights(1),
+       a_.width(1), inputs, a_.inputs(), S(0), base_.data(), a_.width(1));
+  clamp_received(base_.data(), targets, samples);
+}
+
+template <class S>
+void Block<S>::clamp_received(const S* received, const S* targets, Index samples) {
   samples_ = active_ = samples;
   std::fill(predicted_.begin(), predicted_.end(), char{0});
   outcomes_.assign(static_cast<std::size_t>(samples), {});
-  gemm(Transposed::no, Transposed::no, a_.width(1), samples, a_.inputs(), S(1), couplings_.weights(1),
-       a_.width(1), inputs, a_.inputs(), S(0), base_.data(), a_.width(1));
   const Eigen::Map<const Vector> bias(couplings_.bias(1), a_.width(1));
-  base_.leftCols(samples).colwise() += bias;
+  base_.leftCols(samples) = Eigen::Map<const Matrix>(received, a_.width(1), samples).colwise() + bias;
   targets_.leftCols(samples) = Eigen::Map<const Matrix>(targets, a_.outputs(), samples);
 }
 
@@ -145,12 +150,26 @@ void Block<S>::receive(Index k) {
          activity(k - 1), a_.width(k - 1), S(0), drive.data(), units);
     keep = 1;
   }
-  if (k < a_.depth())
+  if (k < a_.depth() && !narrow_above(k))
     gemm(Transposed::yes, Transposed::no, units, active_, a_.width(k + 1), S(1), couplings_.weights(k + 1),
          a_.width(k + 1), activity(k + 1), a_.width(k + 1), keep, drive.data(), units);
-  else if (k == 1)
+  else if (k == a_.depth() && k == 1)
     drive.leftCols(active_) = base_.leftCols(active_);
   if (noise_ > 0) add_noise(drive);
+}
+
+/// Whether what layer k + 1 sends down is added while layer k moves. Noise is added before that.
+template <class S>
+bool Block<S>::narrow_above(Index k) const {
+  return k < a_.depth() && couplings_.narrow(k + 1) && noise_ == 0;
+}
+
+template <class S>
+void Block<S>::receive_on_the_way(Index k, const S* above, kernels::LayerStep<S>& t) {
+  t.narrow = a_.width(k + 1);
+  t.narrow_weights = couplings_.transposed(k + 1);
+  t.narrow_states = above;
+  t.received = at(drive_, k).data();
 }
 
 template <class S>
@@ -160,7 +179,7 @@ void Block<S>::give_way(Index k, const RelaxationOptions& options, bool watched)
   kernels::LayerStep<S> t;
   t.units = a_.width(k);
   t.samples = active_;
-  t.drive = at(drive_, k).data();
+  t.drive = k == 1 && narrow_above(k) ? nullptr : at(drive_, k).data();
   t.base = output ? output_base_.data() : k == 1 ? base_.data() : couplings_.bias(k);
   t.base_step = output || k == 1 ? t.units : 0;
   t.inverse = output ? output_inverse_.data() : couplings_.inverse(k);
@@ -173,6 +192,7 @@ void Block<S>::give_way(Index k, const RelaxationOptions& options, bool watched)
   // A unit that divides by more than 1 needs the rate's path.
   if (options.step != 1 || t.by_slope || (!t.lower && (output || a_.resistive())))
     t.rate = at(rate_, k).data();
+  if (narrow_above(k)) receive_on_the_way(k, activity(k + 1), t);
   loops_.settle(output ? kernels::Squash::none : squash_, t);
 }
 
@@ -231,14 +251,19 @@ template <class S>
 void Block<S>::descend(Index k, double rate, bool watched) {
   // Layer 1 has no drive of its own: its storage holds what comes back.
   Matrix& back = at(drive_, k);
-  gemm(Transposed::yes, Transposed::no, a_.width(k), active_, a_.width(k + 1), S(1),
-       couplings_.weights(k + 1), a_.width(k + 1), at(error_, k + 1).data(), a_.width(k + 1), S(0),
-       back.data(), a_.width(k));
+  const S* const error = at(error_, k + 1).data();
   kernels::LayerStep<S> t;
   t.units = a_.width(k);
   t.samples = active_;
-  t.drive = back.data();
+  if (narrow_above(k)) {
+    receive_on_the_way(k, error, t);
+  } else {
+    gemm(Transposed::yes, Transposed::no, a_.width(k), active_, a_.width(k + 1), S(1),
+         couplings_.weights(k + 1), a_.width(k + 1), error, a_.width(k + 1), S(0), back.data(), a_.width(k));
+    t.drive = back.data();
+  }
   t.base = at(error_, k).data();
+  t.base_step = t.units;
   t.u = at(u_, k).data();
   t.s = at(s_, k).data();
   t.moved = watched ? moved_.data() : nullptr;

@@ -23,6 +23,8 @@ class Block {
 
   /// The inputs (n_0 × samples) are clamped: their product with W_1 is made here, once for all phases.
   void clamp(const S* inputs, const S* targets, Index samples);
+  /// As `clamp`, with that product already made: W_1 x, n_1 × samples.
+  void clamp_received(const S* received, const S* targets, Index samples);
   /// All states zero.
   void start_at_rest();
   /// States of layer k, one sample every `stride` numbers.
@@ -59,6 +61,8 @@ class Block {
   void nudge_by(double beta);
   void step(const RelaxationOptions& options, bool watched, bool upwards);
   void receive(Index k);
+  bool narrow_above(Index k) const;
+  void receive_on_the_way(Index k, const S* above, kernels::LayerStep<S>& step);
   void give_way(Index k, const RelaxationOptions& options, bool watched);
   void settle_softmax_output(bool watched);
   void predict(Index k);

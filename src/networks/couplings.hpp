@@ -42,15 +42,21 @@ struct Couplings {
       }
       const auto gain = static_cast<T>(a.gain_into(k));
       const Parameters negative(theta.data() + p.bias + p.units, p.units, 1);
-      w[i] = gain * weights.template cast<T>();
-      d[i] = (weights.rowwise().sum() + bias.col(0) + negative.col(0)).template cast<T>();
       b[i] = static_cast<T>(a.rail(k)) * (bias.col(0) - negative.col(0)).template cast<T>();
-      if (k == 1) {
-        const Parameters opposite(theta.data() + p.opposite, p.units, p.inputs);
-        w[i] -= gain * opposite.template cast<T>();
-        d[i] += opposite.rowwise().sum().template cast<T>();
-      } else {
-        d[i - 1] += gain * gain * weights.colwise().sum().transpose().template cast<T>();
+      d[i] = (bias.col(0) + negative.col(0)).template cast<T>();
+      // Column by column, everything at once: these are the largest arrays of a circuit.
+      const Parameters opposite(theta.data() + p.opposite, p.units, k == 1 ? p.inputs : 0);
+      for (Index j = 0; j < p.inputs; ++j) {
+        const auto each = weights.col(j).template cast<T>();
+        if (k == 1) {
+          const auto other = opposite.col(j).template cast<T>();
+          w[i].col(j) = gain * (each - other);
+          d[i] += each + other;
+        } else {
+          w[i].col(j) = gain * each;
+          d[i] += each;
+          d[i - 1][j] += gain * gain * each.sum();
+        }
       }
     }
   }

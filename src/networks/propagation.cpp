@@ -25,6 +25,16 @@ Violations PropagationOptions::validate() const {
 
 namespace {
 
+/// Samples that settle together: as many blocks as it takes, all of one size but for rounding, and of
+/// nothing but the batch, so that the threads find equal work and results do not depend on their number.
+template <class S>
+struct Blocks {
+  Index batch;
+  Index count() const { return (batch + Block<S>::most_samples - 1) / Block<S>::most_samples; }
+  Index first(Index i) const { return batch * i / count(); }
+  Index size(Index i) const { return first(i + 1) - first(i); }
+};
+
 /// Columns of one layer's weight gradient: what a thread takes at a time.
 struct Slab {
   Index layer, first, count;
@@ -66,6 +76,8 @@ struct Propagation<S>::State {
         slabs.push_back({k, columns * p / parts, columns * (p + 1) / parts - columns * p / parts});
       bend.push_back(Vector::Zero(a.width(k)));
     }
+    const Index parts = std::min<Index>(8, (a.width(1) + 127) / 128);
+    for (Index part = 0; part <= parts; ++part) row_slabs.push_back(a.width(1) * part / parts);
     post.resize(static_cast<std::size_t>(a.depth()));
     pre.resize(static_cast<std::size_t>(a.depth()));
     squares.resize(static_cast<std::size_t>(a.depth()));
@@ -78,23 +90,23 @@ struct Propagation<S>::State {
   void make_room(Index batch) {
     if (batch <= room) return;
     room = batch;
+    received.resize(a.width(1), batch);
     for (Index k = 1; k <= a.depth(); ++k) {
       const auto i = static_cast<std::size_t>(k - 1);
       post[i].resize(a.width(k), columns(k, batch));
       if (k > 1) pre[i].resize(a.width(k - 1), columns(k, batch));
       if (a.resistive()) squares[i].resize(a.width(k), batch);
     }
-    per_block.resize(static_cast<std::size_t>((batch + Block<S>::most_samples - 1) / Block<S>::most_samples));
+    per_block.resize(static_cast<std::size_t>(Blocks<S>{batch}.count()));
   }
 
   void keep_phase(const Block<S>& block, Index phase, S weight, Index first, Index batch, bool fresh);
-  void settle_block(Block<S>& block, const S* inputs, const S* targets, Index first, Index count, S* states,
-                    BatchOutcome& outcome);
+  void receive(std::size_t row_slab, const S* inputs, Index batch);
+  void settle_block(Block<S>& block, S* states, Index first, BatchOutcome& outcome);
   void nudge_block(Block<S>& block, Index first, Index count, Index batch, double beta, BatchOutcome& outcome,
                    std::vector<Matrix>& free_states);
   void weight_gradient(const Slab& slab, const S* inputs, Index batch, S scale, S* gradient);
-  void bias_gradient(Index batch, S scale, S* gradient);
-  void to_conductances(S* gradient);
+  void bias_gradient(Index k, Index batch, S scale, S* gradient);
   BatchOutcome sum(Index batch) const;
 
   Architecture a;
@@ -105,7 +117,10 @@ struct Propagation<S>::State {
   std::vector<std::unique_ptr<Block<S>>> blocks;
   std::vector<std::vector<Matrix>> free_states;  // of each thread, layer by layer
   std::vector<Slab> slabs;
+  std::vector<Index>
+      row_slabs;  // where the rows of W_1 are divided: one thread multiplies a slab by all inputs
   Index room = 0;
+  Matrix received;  // W_1 x
   // What the weight gradients are products of: layer 1 sums its phases, since its inputs are the same in all;
   // the others have the phases side by side, with the stencil's weights in `post`.
   std::vector<Matrix> post, pre;
@@ -139,11 +154,18 @@ void Propagation<S>::State::keep_phase(const Block<S>& block, Index phase, S wei
   }
 }
 
+/// Rows are divided, not samples: every block of them would read and pack all of W_1 again.
 template <class S>
-void Propagation<S>::State::settle_block(Block<S>& block, const S* inputs, const S* targets, Index first,
-                                         Index count, S* states, BatchOutcome& outcome) {
+void Propagation<S>::State::receive(std::size_t row_slab, const S* inputs, Index batch) {
+  const Index units = a.width(1), first = row_slabs[row_slab];
+  gemm(Transposed::no, Transposed::no, row_slabs[row_slab + 1] - first, batch, a.inputs(), S(1),
+       couplings.weights(1) + first, units, inputs, a.inputs(), S(0), received.data() + first, units);
+}
+
+template <class S>
+void Propagation<S>::State::settle_block(Block<S>& block, S* states, Index first, BatchOutcome& outcome) {
   outcome = {};
-  block.clamp(inputs + first * a.inputs(), targets + first * a.outputs(), count);
+  const Index count = block.samples();
   block.start_at_rest();
   const Index size = a.states();
   if (states)
@@ -186,61 +208,48 @@ void Propagation<S>::State::nudge_block(Block<S>& block, Index first, Index coun
   }
 }
 
+/// Derivatives with respect to b and D; those of the rails' conductances follow from them.
+template <class S>
+void Propagation<S>::State::bias_gradient(Index k, Index batch, S scale, S* gradient) {
+  const auto i = static_cast<std::size_t>(k - 1);
+  const LayerParameters p = a.layer(k);
+  Eigen::Map<Vector> bias(gradient + p.bias, p.units);
+  bias = scale * post[i].leftCols(columns(k, batch)).rowwise().sum();
+  if (!a.resistive()) return;
+  bend[i] = -scale * squares[i].leftCols(batch).rowwise().sum();
+  bias *= static_cast<S>(a.rail(k));
+  Eigen::Map<Vector>(gradient + p.bias + p.units, p.units) = bend[i] - bias;
+  bias += bend[i];
+}
+
+/// The slab's derivatives with respect to W; those of conductances follow from them and from `bend` of both
+/// layers (Couplings::pull_back), while the slab is in the cache.
 template <class S>
 void Propagation<S>::State::weight_gradient(const Slab& slab, const S* inputs, Index batch, S scale,
                                             S* gradient) {
   const auto i = static_cast<std::size_t>(slab.layer - 1);
-  const Index units = a.width(slab.layer), below = a.width(slab.layer - 1);
+  const LayerParameters p = a.layer(slab.layer);
   const S* const previous = slab.layer == 1 ? inputs : pre[i].data();
-  gemm(Transposed::no, Transposed::yes, units, slab.count, columns(slab.layer, batch), scale, post[i].data(),
-       units, previous + slab.first, below, S(0), gradient + a.layer(slab.layer).weights + slab.first * units,
-       units);
-}
-
-template <class S>
-void Propagation<S>::State::bias_gradient(Index batch, S scale, S* gradient) {
-  for (Index k = 1; k <= a.depth(); ++k) {
-    const auto i = static_cast<std::size_t>(k - 1);
-    Eigen::Map<Vector>(gradient + a.layer(k).bias, a.width(k)) =
-        scale * post[i].leftCols(columns(k, batch)).rowwise().sum();
-    if (a.resistive()) bend[i] = -scale * squares[i].leftCols(batch).rowwise().sum();
-  }
-}
-
-/// From derivatives with respect to W, b and D, in place, to those with respect to conductances
-/// (Couplings::pull_back).
-template <class S>
-void Propagation<S>::State::to_conductances(S* gradient) {
-  for (const Slab& slab : slabs) {
-    const LayerParameters p = a.layer(slab.layer);
-    const auto i = static_cast<std::size_t>(slab.layer - 1);
-    const auto gain = static_cast<S>(a.gain_into(slab.layer));
-    Eigen::Map<Matrix> weights(gradient + p.weights + slab.first * p.units, p.units, slab.count);
-    weights *= gain;
+  const auto gain = static_cast<S>(a.gain_into(slab.layer));
+  S* const weights = gradient + p.weights + slab.first * p.units;
+  gemm(Transposed::no, Transposed::yes, p.units, slab.count, columns(slab.layer, batch), gain * scale,
+       post[i].data(), p.units, previous + slab.first, p.inputs, S(0), weights, p.units);
+  if (!a.resistive()) return;
+  for (Index j = 0; j < slab.count; ++j) {
+    Eigen::Map<Vector> each(weights + j * p.units, p.units);
     if (slab.layer == 1) {
-      Eigen::Map<Matrix> opposite(gradient + p.opposite + slab.first * p.units, p.units, slab.count);
-      opposite = -weights;
-      opposite.colwise() += bend[i];
+      Eigen::Map<Vector>(gradient + p.opposite + (slab.first + j) * p.units, p.units) = bend[i] - each;
+      each += bend[i];
     } else {
-      weights.rowwise() += gain * gain * bend[i - 1].segment(slab.first, slab.count).transpose();
+      each.array() += bend[i].array() + gain * gain * bend[i - 1][slab.first + j];
     }
-    weights.colwise() += bend[i];
-  }
-  for (Index k = 1; k <= a.depth(); ++k) {
-    const LayerParameters p = a.layer(k);
-    const auto i = static_cast<std::size_t>(k - 1);
-    Eigen::Map<Vector> positive(gradient + p.bias, p.units), negative(gradient + p.bias + p.units, p.units);
-    positive *= static_cast<S>(a.rail(k));
-    negative = bend[i] - positive;
-    positive += bend[i];
   }
 }
 
 template <class S>
 BatchOutcome Propagation<S>::State::sum(Index batch) const {
   BatchOutcome total;
-  const Index count = (batch + Block<S>::most_samples - 1) / Block<S>::most_samples;
-  for (Index i = 0; i < count; ++i) {
+  for (Index i = 0; i < Blocks<S>{batch}.count(); ++i) {
     const BatchOutcome& each = per_block[static_cast<std::size_t>(i)];
     total.cost += each.cost;
     total.wrong += each.wrong;
@@ -296,27 +305,31 @@ BatchOutcome Propagation<S>::gradient(const S* theta, const S* inputs, const S* 
   const double beta = sign * s.options.beta;
   const std::uint64_t noise_seed = engine();
   const S scale = static_cast<S>(-1 / (beta * static_cast<double>(batch)));
-  const Index count = (batch + Block<S>::most_samples - 1) / Block<S>::most_samples;
+  const Blocks<S> division{batch};
+  const Index count = division.count();
   const auto slabs = static_cast<Index>(s.slabs.size());
 #pragma omp parallel num_threads(static_cast <int>(s.blocks.size()))
   {
     const auto thread = static_cast<std::size_t>(thread_number());
     Block<S>& block = *s.blocks[thread];
 #pragma omp for schedule(dynamic, 1)
+    for (std::size_t i = 1; i < s.row_slabs.size(); ++i) s.receive(i - 1, inputs, batch);
+#pragma omp for schedule(dynamic, 1)
     for (Index i = 0; i < count; ++i) {
-      const Index first = i * Block<S>::most_samples, size = std::min(Block<S>::most_samples, batch - first);
+      const Index first = division.first(i), size = division.size(i);
       block.set_noise(s.options.noise,
                       noise_seed + 0x9E3779B97F4A7C15ull * static_cast<std::uint64_t>(i + 1));
-      s.settle_block(block, inputs, targets, first, size, states, s.per_block[static_cast<std::size_t>(i)]);
+      block.clamp_received(s.received.data() + first * s.a.width(1), targets + first * s.a.outputs(), size);
+      s.settle_block(block, states, first, s.per_block[static_cast<std::size_t>(i)]);
       s.nudge_block(block, first, size, batch, beta, s.per_block[static_cast<std::size_t>(i)],
                     s.free_states[thread]);
     }
 #pragma omp for schedule(dynamic, 1)
+    for (Index k = 1; k <= s.a.depth(); ++k) s.bias_gradient(k, batch, scale, gradient);
+#pragma omp for schedule(dynamic, 1)
     for (Index i = 0; i < slabs; ++i)
       s.weight_gradient(s.slabs[static_cast<std::size_t>(i)], inputs, batch, scale, gradient);
   }
-  s.bias_gradient(batch, scale, gradient);
-  if (s.a.resistive()) s.to_conductances(gradient);
   BatchOutcome outcome = s.sum(batch);
   // Every state of the last layer is in its bias gradient, and every weight is in some state.
   outcome.finite = outcome.finite && Eigen::Map<const typename State::Vector>(
@@ -331,16 +344,18 @@ BatchOutcome Propagation<S>::settle(const S* theta, const S* inputs, const S* ta
   const OneBlasThread one;
   State& s = *state_;
   s.couplings.set(theta);
-  const Index count = (batch + Block<S>::most_samples - 1) / Block<S>::most_samples;
+  const Blocks<S> division{batch};
+  const Index count = division.count();
   if (s.per_block.size() < static_cast<std::size_t>(count))
     s.per_block.resize(static_cast<std::size_t>(count));
   const std::uint64_t noise_seed = std::mt19937_64(~s.options.seed)();
 #pragma omp parallel for schedule(dynamic, 1) num_threads(static_cast <int>(s.blocks.size()))
   for (Index i = 0; i < count; ++i) {
     Block<S>& block = *s.blocks[static_cast<std::size_t>(thread_number())];
-    const Index first = i * Block<S>::most_samples, size = std::min(Block<S>::most_samples, batch - first);
+    const Index first = division.first(i), size = division.size(i);
     block.set_noise(s.options.noise, noise_seed + 0x9E3779B97F4A7C15ull * static_cast<std::uint64_t>(i + 1));
-    s.settle_block(block, inputs, targets, first, size, nullptr, s.per_block[static_cast<std::size_t>(i)]);
+    block.clamp(inputs + first * s.a.inputs(), targets + first * s.a.outputs(), size);
+    s.settle_block(block, nullptr, first, s.per_block[static_cast<std::size_t>(i)]);
     if (outputs)
       std::copy_n(block.states(s.a.depth()), size * s.a.outputs(), outputs + first * s.a.outputs());
   }

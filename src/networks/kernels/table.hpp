@@ -26,6 +26,14 @@ struct LayerStep {
   S* s = nullptr;         ///< ρ(u), updated; unused where there is no ρ
   S* moved = nullptr;     ///< largest change of a state of each sample so far, updated; null: not wanted
   bool by_slope = false;  ///< smooth units: the rate is multiplied by ρ′(u), which makes it a gradient step
+  /// What a narrow layer sends (narrow × samples) through its weights (units × narrow) is added to the drive
+  /// a few samples at a time, while they are in the nearest cache; 0: the drive is complete. The sum goes to
+  /// `received`: with `drive` set the two are the same, without it there is room for `most_together` samples.
+  Count narrow = 0;
+  const S* narrow_weights = nullptr;
+  const S* narrow_states = nullptr;
+  S* received = nullptr;
+  static constexpr Count most_together = 4;
 };
 
 template <class S>
