@@ -33,7 +33,7 @@ void draw_digits(Index count, std::uint64_t seed, Part& part) {
   for (Index n = 0; n < count; ++n) {
     const int digit = static_cast<int>(engine() % 10);
     part.labels[static_cast<std::size_t>(n)] = digit;
-    const int down = static_cast<int>(engine() % 5), right = static_cast<int>(engine() % 7);
+    const int down = 1 + static_cast<int>(engine() % 3), right = 2 + static_cast<int>(engine() % 3);
     const float slant = 0.5f * (uniform() - 0.5f), ink = 0.6f + 0.4f * uniform();
     auto picture = part.inputs.col(n);
     const auto put = [&](int row, int column, float value) {
@@ -54,7 +54,7 @@ void draw_digits(Index count, std::uint64_t seed, Part& part) {
         put(down + row, left + 1, ink * part_right);
       }
     for (Index i = 0; i < picture.size(); ++i)
-      picture[i] = std::clamp(picture[i] + 0.5f * (uniform() + uniform() - 1) * 0.6f, 0.0f, 1.0f);
+      picture[i] = std::clamp(picture[i] + 0.3f * (uniform() + uniform() - 1), 0.0f, 1.0f);
   }
 }
 

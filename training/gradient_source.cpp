@@ -64,6 +64,7 @@ class ByLibrary final : public GradientSource {
     out = estimate.gradient.cast<float>();
     outcome.finite = out.allFinite() && estimate.phi.allFinite();
     outcome.cost = estimate.outer_value;
+    complaint_ = outcome.finite ? std::string() : estimate.message;
     if (estimate.phi.size() == a.states() * batch) {
       const Eigen::Map<const Eigen::MatrixXd> u(
           estimate.phi.data() + estimate.phi.size() - a.outputs() * batch, a.outputs(), batch);
@@ -81,8 +82,11 @@ class ByLibrary final : public GradientSource {
     return outcome;
   }
 
+  std::string complaint() const override { return complaint_; }
+
  private:
   const Settings& settings_;
+  std::string complaint_;
 };
 
 }  // namespace

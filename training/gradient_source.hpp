@@ -14,6 +14,8 @@ class GradientSource {
   virtual bilevel::networks::BatchOutcome gradient(const Eigen::VectorXf& theta, const float* inputs,
                                                    const float* targets, Index batch, float* states,
                                                    Eigen::VectorXf& out) = 0;
+  /// Why the last gradient is not finite, where more is known than that.
+  virtual std::string complaint() const { return {}; }
   /// Whatever is random in the next batch follows from this number and the seed alone.
   virtual void seek(std::uint64_t /*batches*/) {}
 };

@@ -21,13 +21,31 @@ networks::NetworkProblem problem_of(const Settings& s, const Matrix& inputs, con
   return {s.architecture, {inputs.cast<double>(), targets.cast<double>()}, theta.cast<double>()};
 }
 
+/// Where a free phase starts: at rest, which for predictive coding is the feed-forward pass.
+Eigen::VectorXd start_of(const networks::NetworkProblem& problem, const Eigen::VectorXd& theta) {
+  const networks::Architecture& a = problem.architecture();
+  Eigen::VectorXd phi = problem.initial_phi();
+  if (a.energy != networks::Energy::predictive_coding) return phi;
+  Eigen::MatrixXd s = problem.samples().inputs;
+  for (Index k = 1, at = 0; k <= a.depth(); ++k) {
+    const auto p = a.layer(k);
+    const Eigen::Map<const Eigen::MatrixXd> w(theta.data() + p.weights, p.units, p.inputs);
+    const Eigen::MatrixXd u = (w * s).colwise() + theta.segment(p.bias, p.units);
+    phi.segment(at, u.size()) = u.reshaped();
+    at += u.size();
+    s = a.activation == networks::Activation::tanh ? Eigen::MatrixXd(u.array().tanh())
+                                                   : Eigen::MatrixXd(1 / (1 + (-u.array()).exp()));
+  }
+  return phi;
+}
+
 }  // namespace
 
 GradientProbe::GradientProbe(const Settings& settings, const TrainData& data) : settings_(settings) {
-  const Index count = std::min(settings.probe, data.train.rows());
-  inputs_ = data.train.inputs.leftCols(count);
+  const Index count = std::min(settings.probe, data.test.rows());
+  inputs_ = data.test.inputs.leftCols(count);
   targets_ = Matrix::Zero(settings.architecture.outputs(), count);
-  for (Index n = 0; n < count; ++n) targets_(data.train.labels[static_cast<std::size_t>(n)], n) = 1;
+  for (Index n = 0; n < count; ++n) targets_(data.test.labels[static_cast<std::size_t>(n)], n) = 1;
 }
 
 Probe GradientProbe::compare(GradientSource& source, const Eigen::VectorXf& theta, bool certified) {
@@ -41,13 +59,15 @@ Probe GradientProbe::compare(GradientSource& source, const Eigen::VectorXf& thet
   options.certificate.enabled = certified;
   const bool direct = settings_.architecture.states() <= networks::NetworkProblem::factor_limit;
   probe.exact = direct ? "implicit-cg-preconditioned" : "implicit-cg";
-  const auto exact = bilevel::make_estimator<Eigen::VectorXd>(probe.exact, problem, relaxation, options)
-                         ->estimate(problem.initial_theta(), {});
+  const auto exact =
+      bilevel::make_estimator<Eigen::VectorXd>(probe.exact, problem, relaxation, options)
+          ->estimate(problem.initial_theta(), {.phi = start_of(problem, problem.initial_theta())});
   const Eigen::VectorXd mine = used.cast<double>();
   probe.norm = mine.norm();
   const double distance = (mine - exact.gradient).norm(), size = exact.gradient.norm();
-  probe.cosine = mine.dot(exact.gradient) / (mine.norm() * size);
-  probe.relative_error = distance / size;
+  // Where every output sits at its target there is no gradient to agree with.
+  if (size > 0 && probe.norm > 0) probe.cosine = mine.dot(exact.gradient) / (probe.norm * size);
+  if (size > 0) probe.relative_error = distance / size;
   probe.certificate = exact.certificate;
   if (!certified) return probe;
   bilevel::Certificate& c = probe.certificate;
@@ -79,7 +99,7 @@ std::vector<Trace> GradientProbe::traces(const Eigen::VectorXf& theta) const {
     }
     return trace;
   };
-  Eigen::VectorXd free = problem.initial_phi();
+  Eigen::VectorXd free = start_of(problem, wide);
   std::vector<Trace> traces{follow(0, settings_.propagation.free, free)};
   if (settings_.route != Route::propagation) return traces;
   const bilevel::Stencil stencil =

@@ -5,10 +5,11 @@
 
 namespace training {
 
-/// A few training rows on which the gradient that training uses is held against the exact one.
+/// A few rows on which the gradient that training uses is held against the exact one: test rows, on which it
+/// does not vanish as the training rows are learned.
 class GradientProbe {
  public:
-  /// The first `settings.probe` rows of the training part. Both must outlive it.
+  /// The first `settings.probe` test rows. Both must outlive it.
   GradientProbe(const Settings& settings, const TrainData& data);
 
   /// `certified`: with a bound of the exact gradient's own error, which takes longer.

@@ -78,6 +78,7 @@ class Run {
   KeptTraining kept_;
   TrainResult result_;
   Stopwatch watch_;
+  std::string fault_;  // why a batch ended the run
   double before_ = 0, saved_ = 0, epoch_began_ = 0;
 };
 
@@ -109,7 +110,16 @@ bool Run::batch(const std::vector<Index>& order, Index first, double factor) {
   source_->seek(static_cast<std::uint64_t>(weights_.steps));
   const auto outcome = source_->gradient(weights_.theta(), inputs_.data(), targets_.data(), count,
                                          s_.persistent ? states_.data() : nullptr, gradient_);
-  if (!outcome.finite) return false;
+  // Squashed states stay finite however large the weights are: their cost does not.
+  const double blind = s_.architecture.read_out == bilevel::networks::ReadOut::squared
+                           ? 0.5
+                           : std::log(static_cast<double>(s_.architecture.outputs()));
+  if (!outcome.finite || outcome.cost > 1000 * blind) {
+    fault_ = !source_->complaint().empty() ? source_->complaint()
+             : outcome.finite              ? fmt::format("the cost of a batch is {:.3g}", outcome.cost)
+                                           : "a state or a gradient is not finite";
+    return false;
+  }
   if (s_.persistent)
     for (Index n = 0; n < count; ++n)
       kept_.states.segment(order[static_cast<std::size_t>(first + n)] * s_.architecture.states(),
@@ -132,13 +142,14 @@ bool Run::epoch() {
   double shown = 0;
   for (; kept_.batch < batches; ++kept_.batch) {
     if (!batch(order, kept_.batch * s_.batch, factor))
-      return stop(
-          Status::diverged,
-          fmt::format(
-              "diverged in epoch {}, batch {} of {}: a state or a gradient is not finite; the weights of "
-              "the end of epoch {} are kept. A smaller --learning-rate (now {:.3g}), a smaller --beta or "
-              "more steps may help",
-              kept_.epoch + 1, kept_.batch + 1, batches, kept_.epoch, factor * s_.learning_rates[0]));
+      return stop(Status::diverged,
+                  fmt::format("diverged in epoch {}, batch {} of {}: {}; the weights of the end of epoch {} "
+                              "are kept. A smaller "
+                              "--learning-rate (now {:.3g}), a smaller --beta or more steps may help",
+                              kept_.epoch + 1, kept_.batch + 1, batches,
+                              source_->complaint().empty() ? "a state or a gradient is not finite"
+                                                           : source_->complaint(),
+                              kept_.epoch, factor * s_.learning_rates[0]));
     const double now = elapsed();
     kept_.epoch_seconds = now - epoch_began_;
     if (now - shown > 0.2) {

@@ -25,7 +25,7 @@ struct Epoch {
   double learning_rate = 0, seconds = 0;
 };
 
-/// The gradient that training uses, beside the exact one, on a few training rows.
+/// The gradient that training uses, beside the exact one, on a few test rows.
 struct Probe {
   Index samples = 0;
   double cosine = bilevel::unknown, relative_error = bilevel::unknown, norm = bilevel::unknown;

@@ -21,14 +21,15 @@ class Weights {
   Eigen::VectorXf first_moment, second_moment;  ///< empty where the optimiser has none
 
  private:
-  struct Piece {
+  struct Layer {
     Index first, count;
     double rate;
   };
 
   bool adam_;
-  float momentum_, least_;
-  std::vector<Piece> pieces_;
+  double momentum_;
+  float least_;
+  std::vector<Layer> layers_;
   Eigen::VectorXf theta_;
 };
 

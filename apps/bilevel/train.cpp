@@ -75,8 +75,11 @@ void print_end(const TrainArguments& a, const Settings& s, const TrainData& d, c
                                           d.test.rows(), 100 * e.train_error));
   }
   if (r.probe) {
-    print_entry("gradient", fmt::format("cosine {:.6f} to the exact one on {} rows, relative error {:.2g}",
-                                        r.probe->cosine, r.probe->samples, r.probe->relative_error));
+    print_entry("gradient",
+                std::isnan(r.probe->cosine)
+                    ? fmt::format("the exact one is zero on {} test rows", r.probe->samples)
+                    : fmt::format("cosine {:.6f} to the exact one on {} test rows, relative error {:.2g}",
+                                  r.probe->cosine, r.probe->samples, r.probe->relative_error));
     print_certificate(r.probe->certificate);
   }
   print_entry("time", fmt::format("{:.1f} s in all", r.seconds));
@@ -139,7 +142,8 @@ int run(TrainArguments a) {
   write_outputs({{a.save,
                   [&] {
                     return training::network_text(
-                        {settings, result.theta, data.classes, data.shift, data.factor}, std::string(bilevel::version));
+                        {settings, result.theta, data.classes, data.shift, data.factor},
+                        std::string(bilevel::version));
                   }},
                  {a.json, [&] { return json_text(j); }},
                  {a.report, [&] { return report::render(report::train_page(j)); }}});

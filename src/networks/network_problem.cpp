@@ -149,6 +149,30 @@ double NetworkProblem::distance_to_kink(const Vector& phi, const Vector& theta) 
   return nearest;
 }
 
+/// With Δ the change of the states of one sample, a change of θ moves its forces by δW_k Δ_{k−1} + δW_{k+1}ᵀ
+/// Δ_{k+1} and, in circuits, δD·Δ_k, where δW = a·δg and δD sums the conductances at a unit. Samples have
+/// rows of their own, so the norm over the batch is that of one sample.
+Constants NetworkProblem::constants(const Vector& theta, const Vector& center, double radius) {
+  Constants c;
+  if (architecture_.smooth() || !(distance_to_kink(center, theta) > radius)) return c;
+  const double share = 1 / static_cast<double>(batch());
+  c.hessian_lipschitz = 0;
+  c.outer_smoothness = share * (architecture_.read_out == ReadOut::squared ? 1 : 0.5);
+  c.outer_cross_lipschitz = 0;
+  double spread = 2;
+  if (architecture_.resistive()) {
+    const double a = std::max(architecture_.gain, architecture_.depth() > 1 ? architecture_.gain : 1.0);
+    Index most = 0;
+    for (Index k = 1; k <= architecture_.depth(); ++k) {
+      const Index above = k < architecture_.depth() ? architecture_.width(k + 1) : 0;
+      most = std::max(most, (k == 1 ? 2 : 1) * architecture_.width(k - 1) + 2 + above);
+    }
+    spread = 2 * a + std::sqrt(static_cast<double>(most)) * std::max(1.0, a * a);
+  }
+  c.cross_lipschitz = share * spread;
+  return c;
+}
+
 Holomorphic* NetworkProblem::holomorphic() {
   return architecture_.smooth() ? this : nullptr;
 }

@@ -2,10 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 #include <bilevel/gradient/stencil.hpp>
 #include <bilevel/networks/backpropagation.hpp>
 #include <bilevel/networks/propagation.hpp>
@@ -123,8 +119,7 @@ TEST(Propagation, RandomSignsAreThoseOfTheSeedAndTheCount) {
 }
 
 TEST(Propagation, ThreadsChangeNothing) {
-#ifdef _OPENMP
-  const int before = omp_get_max_threads();
+  const int before = bilevel::problems::kernels::threads();
   for (const Architecture& a : architectures()) {
     if (a.layers.size() != 4) continue;
     SCOPED_TRACE(label(a));
@@ -133,7 +128,7 @@ TEST(Propagation, ThreadsChangeNothing) {
     o.noise = 0.01;
     Vec first;
     for (const int threads : {1, 2, 3}) {
-      omp_set_num_threads(threads);
+      bilevel::problems::kernels::set_threads(threads);
       Propagation<double> fast(a, o);
       Vec gradient(network.initial_theta().size());
       fast.gradient(network.initial_theta().data(), network.samples().inputs.data(),
@@ -142,10 +137,7 @@ TEST(Propagation, ThreadsChangeNothing) {
       EXPECT_EQ(gradient, first) << threads << " threads";
     }
   }
-  omp_set_num_threads(before);
-#else
-  GTEST_SKIP() << "built without OpenMP";
-#endif
+  bilevel::problems::kernels::set_threads(before);
 }
 
 TEST(Propagation, PersistentStatesGoOnWhereTheyEnded) {
@@ -153,7 +145,8 @@ TEST(Propagation, PersistentStatesGoOnWhereTheyEnded) {
   NetworkProblem network = problem(a, 70, 8);
   PropagationOptions o = options_of(a, kinds[3]);
   o.free.max_steps = 6;
-  const double* const theta = network.initial_theta().data();
+  const Vec parameters_now = network.initial_theta();
+  const double* const theta = parameters_now.data();
   Propagation<double> fast(a, o);
   Mat states = Mat::Zero(a.states(), 70);
   Vec gradient(network.initial_theta().size());

@@ -112,20 +112,24 @@ TEST(Load, ComplaintsNameTheFileAndTheRow) {
 TEST(Train, EveryEnergyLearnsDrawnDigits) {
   for (const char* energy : {"hopfield", "predictive-coding", "resistive"}) {
     SCOPED_TRACE(energy);
-    TrainTask task = small_task();
-    task.rows = 2000;
+    TrainTask task;
+    task.rows = 1500;
     task.energy = energy;
-    task.epochs = 6;
+    task.layers = "64";
+    task.epochs = 8;
+    task.probe = 8;
+    if (task.energy == "predictive-coding") {
+      task.batch = 20;
+      task.learning_rate = 0.003;
+    }
     const TrainData data = load(task);
     const TrainResult result = train(settings_of(task, data), data, {});
     EXPECT_EQ(result.status, Status::converged) << result.message;
-    ASSERT_EQ(result.epochs.size(), 6U);
-    EXPECT_LT(result.epochs.back().test_error, 0.12);
-    EXPECT_LT(result.epochs.back().train_error, result.epochs.front().train_error);
-    // The gradient that trains is close to the exact one.
-    ASSERT_TRUE(result.probe);
-    EXPECT_GT(result.probe->cosine, 0.95);
+    ASSERT_EQ(result.epochs.size(), 8U);
+    EXPECT_LT(result.epochs.back().test_error, 0.2);
+    EXPECT_LT(result.epochs.back().train_error, 0.5 * result.epochs.front().train_error);
     EXPECT_TRUE(result.warnings.empty()) << result.warnings[0];
+    // The default schedules never raise the energy.
     ASSERT_FALSE(result.traces.empty());
     for (const Trace& trace : result.traces)
       for (std::size_t i = 1; i < trace.energy.size(); ++i)
@@ -134,29 +138,35 @@ TEST(Train, EveryEnergyLearnsDrawnDigits) {
   }
 }
 
-TEST(Train, OtherEstimatorsLearnToo) {
+TEST(Train, EveryEstimatorFollowsTheExactGradient) {
   for (const auto& [energy, activation, estimator] : {std::array{"hopfield", "tanh", "ep-holomorphic"},
+                                                      {"hopfield", "tanh", "implicit-cg"},
                                                       {"hopfield", "clip", "implicit-cg"},
-                                                      {"hopfield", "clip", "implicit-neumann"},
+                                                      {"hopfield", "tanh", "implicit-neumann"},
                                                       {"predictive-coding", "tanh", "backpropagation"},
-                                                      {"hopfield", "clip", "ep-random-sign"},
-                                                      {"hopfield", "clip", "ep-forward-3"}}) {
-    SCOPED_TRACE(estimator);
-    TrainTask task = small_task();
+                                                      {"predictive-coding", "sigmoid", "ep-central"},
+                                                      {"hopfield", "tanh", "ep-random-sign"},
+                                                      {"hopfield", "tanh", "ep-forward-3"},
+                                                      {"resistive", "diode", "ep-central"}}) {
+    SCOPED_TRACE(fmt::format("{} {} {}", energy, activation, estimator));
+    TrainTask task;
     task.energy = energy;
     task.activation = activation;
     task.estimator = estimator;
     task.rows = 200;
     task.layers = "12";
     task.epochs = 2;
+    task.batch = 20;
     task.scale = 0.5;
-    if (task.estimator == std::string("ep-holomorphic")) task.beta = 0.1;
+    task.beta = 0.02;
+    task.nudged_steps = 60;
     const TrainData data = load(task);
     const TrainResult result = train(settings_of(task, data), data, {});
     EXPECT_EQ(result.status, Status::converged) << result.message;
-    EXPECT_LT(result.epochs.back().train_error, 0.85);
+    EXPECT_LT(result.epochs.back().train_cost, result.epochs.front().train_cost);
     ASSERT_TRUE(result.probe);
-    EXPECT_GT(result.probe->cosine, 0.9);
+    // A diode that opens or closes within the nudge counts by half.
+    EXPECT_GT(result.probe->cosine, task.energy == "resistive" ? 0.99 : 0.999);
   }
 }
 

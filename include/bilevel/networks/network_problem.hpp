@@ -47,6 +47,9 @@ class NetworkProblem final : public Problem<Eigen::VectorXd>, public Holomorphic
   void linearise(const Vector& phi, const Vector& theta, double beta,
                  std::unique_ptr<Curvature<Vector>>& reuse) override;
   static constexpr Index factor_limit = 2500;
+  /// Networks whose units have bounds are quadratic as long as none reaches or leaves its own: known for balls that
+  /// are smaller than the distance to the next kink.
+  Constants constants(const Vector& theta, const Vector& center, double radius) override;
 
   /// Sigmoid and tanh networks; null for the others, whose units are not analytic.
   Holomorphic* holomorphic() override;
