@@ -291,8 +291,8 @@ void Block<S>::step_predictive(const RelaxationOptions& options, bool watched, b
   };
   switch (options.schedule) {
     case Schedule::even_odd:
-      // The output first: its error is what moves the others.
-      for (const Index first : {last, last - 1})
+      // The output last: it is settled exactly, and what a hidden layer's step leaves behind with it.
+      for (const Index first : {last - 1, last})
         for (Index k = first; k >= 1; k -= 2) update(k);
       return;
     case Schedule::sweep:

@@ -113,9 +113,9 @@ TEST(Train, EveryEnergyLearnsDrawnDigits) {
   for (const char* energy : {"hopfield", "predictive-coding", "resistive"}) {
     SCOPED_TRACE(energy);
     TrainTask task;
-    task.rows = 1500;
+    task.rows = 2000;
     task.energy = energy;
-    task.layers = "64";
+    task.layers = "128";
     task.epochs = 8;
     task.probe = 8;
     if (task.energy == "predictive-coding") {
@@ -126,14 +126,14 @@ TEST(Train, EveryEnergyLearnsDrawnDigits) {
     const TrainResult result = train(settings_of(task, data), data, {});
     EXPECT_EQ(result.status, Status::converged) << result.message;
     ASSERT_EQ(result.epochs.size(), 8U);
-    EXPECT_LT(result.epochs.back().test_error, 0.2);
+    EXPECT_LT(result.epochs.back().test_error, 0.12);
     EXPECT_LT(result.epochs.back().train_error, 0.5 * result.epochs.front().train_error);
     EXPECT_TRUE(result.warnings.empty()) << result.warnings[0];
     // The default schedules never raise the energy.
     ASSERT_FALSE(result.traces.empty());
     for (const Trace& trace : result.traces)
       for (std::size_t i = 1; i < trace.energy.size(); ++i)
-        EXPECT_LE(trace.energy[i], trace.energy[i - 1] + 1e-9 * std::abs(trace.energy[i]))
+        EXPECT_LE(trace.energy[i], trace.energy[i - 1] + 1e-9 * std::abs(trace.energy[i]) + 1e-20)
             << "β " << trace.beta << ", step " << i;
   }
 }
