@@ -308,7 +308,9 @@ BatchOutcome Propagation<S>::gradient(const S* theta, const S* inputs, const S* 
   const Blocks<S> division{batch};
   const Index count = division.count();
   const auto slabs = static_cast<Index>(s.slabs.size());
-#pragma omp parallel num_threads(static_cast <int>(s.blocks.size()))
+  // Waking threads and waiting for them costs more than a small step: nothing but time depends on it.
+  [[maybe_unused]] const bool worth_dividing = batch * s.a.parameters() > (Index{1} << 22);
+#pragma omp parallel num_threads(static_cast <int>(s.blocks.size())) if (worth_dividing)
   {
     const auto thread = static_cast<std::size_t>(thread_number());
     Block<S>& block = *s.blocks[thread];
