@@ -242,7 +242,7 @@ Settings settle_task(const TrainTask& t, Index features, Index rows, Index class
   s.scale = t.scale;
   s.seconds = t.seconds;
   s.seed = t.seed;
-  s.probe = std::min(t.probe, rows);
+  s.probe = t.probe;
   return s;
 }
 

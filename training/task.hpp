@@ -44,7 +44,7 @@ struct TrainTask {
   double scale = 1;  ///< of the initial weights
   std::uint64_t seed = 1;
   double seconds = 0;  ///< most seconds of training; 0: no limit
-  Index probe = 32;    ///< test rows on which the gradient is compared with the exact one; 0: none
+  Index probe = 128;   ///< test rows on which the gradient is compared with the exact one; 0: none
 
   void validate() const;
 };

@@ -145,6 +145,25 @@ class EnergyAt {
     }
   }
 
+  /// The diagonal of ∂φ²ΣE.
+  void diagonal(Vector& out) const {
+    for (Index i = 0, offset = 0; i < layers(); ++i) {
+      Eigen::Map<Matrix> d(out.data() + offset, a_.width(i + 1), batch_);
+      offset += d.size();
+      if (!predictive()) {
+        d = at(bend_, i).cwiseProduct(at(force_, i)) + at(couplings_.d, i).asDiagonal() * at(slope_, i);
+        const auto open = at(free_, i).template cast<T>();
+        d = d.cwiseProduct(open) + Matrix::Ones(d.rows(), batch_) - open;
+        continue;
+      }
+      d.setOnes();
+      if (i + 1 == layers()) continue;
+      const Vector sent = at(couplings_.w, i + 1).colwise().squaredNorm().transpose().template cast<T>();
+      d += sent.asDiagonal() * at(slope_, i).cwiseProduct(at(slope_, i));
+      d -= at(bend_, i).cwiseProduct(at(back_, i));
+    }
+  }
+
   /// ∂φ²E of one sample, layer after layer. `squares` are W_kᵀW_k, for predictive coding.
   void sample_hessian(Index n, const std::vector<Matrix>& squares, Matrix& h) const {
     h.setZero();

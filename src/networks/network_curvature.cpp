@@ -54,6 +54,19 @@ bool NetworkCurvature::dense(Eigen::MatrixXd& out) {
   return true;
 }
 
+bool NetworkCurvature::diagonal(Vec& out) {
+  energy_.diagonal(out);
+  if (beta_ != 0) {
+    const Index size = a_.outputs() * energy_.batch();
+    if (a_.read_out == ReadOut::squared)
+      out.tail(size).array() += beta_;
+    else
+      out.tail(size) += beta_ * (probabilities_.array() * (1 - probabilities_.array())).matrix().reshaped();
+  }
+  out /= static_cast<double>(energy_.batch());
+  return true;
+}
+
 void NetworkCurvature::factor() {
   if (factored_) return;
   factored_ = true;

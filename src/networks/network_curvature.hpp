@@ -61,6 +61,7 @@ class NetworkCurvature final : public Curvature<Eigen::VectorXd> {
   void cross_times(const Vec& v, Vec& out) override;
   void cross_apply(const Vec& u, Vec& out) override;
   bool dense(Eigen::MatrixXd& out) override;
+  bool diagonal(Vec& out) override;
   /// Exact: each sample's own Hessian by Cholesky; the identity for a sample whose Hessian is not positive
   /// definite, so that the products still show it.
   bool precondition(const Vec& r, Vec& out) override;
