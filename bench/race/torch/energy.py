@@ -25,6 +25,7 @@ import numpy as np
 import torch
 
 LAYERS, BATCH, FREE, NUDGED, STEP, BETA, RATE = (784, 512, 10), 128, 20, 4, 0.5, 0.5, 1e-7
+REPEATS = 30
 
 
 class Network(torch.nn.Module):
@@ -102,7 +103,8 @@ def main():
             file.write(np.ascontiguousarray(part, dtype="<f4").tobytes())
 
     def ours(schedule):
-        command = [arguments.program, arguments.file, schedule, str(STEP if schedule == "gradient" else 1), str(BETA)]
+        step = STEP if schedule == "gradient" else 1
+        command = [arguments.program, arguments.file, schedule, str(step), str(BETA), str(REPEATS)]
         return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)["seconds"]
 
     theirs = flat(plain.gradient(x, y))
@@ -113,8 +115,8 @@ def main():
     assert max(difference, alike) <= 1e-4, f"gradients differ by {difference:.1e} and {alike:.1e}"
 
     rows = {
-        "PyTorch, autograd in every step": lambda: median_seconds(lambda: plain.train(x, y), 30),
-        "PyTorch, inputs kept": lambda: median_seconds(lambda: kept.train(x, y), 30),
+        "PyTorch, autograd in every step": lambda: median_seconds(lambda: plain.train(x, y), REPEATS),
+        "PyTorch, inputs kept": lambda: median_seconds(lambda: kept.train(x, y), REPEATS),
         "bilevel, the same gradient steps": lambda: ours("gradient"),
         "bilevel, even-odd steps (default)": lambda: ours("even-odd"),
     }
@@ -126,7 +128,7 @@ def main():
     network = "-".join(map(str, LAYERS))
     print(
         f"torch {torch.__version__} (Debian), {threads} thread(s); clipped Hopfield network {network}, batch {BATCH}, "
-        f"{FREE}/{NUDGED} steps; {arguments.rounds} rounds, median of 30 training steps each; "
+        f"{FREE}/{NUDGED} steps; {arguments.rounds} rounds, median of {REPEATS} training steps each; "
         f"with the same steps the gradients differ by {difference:.1e}\n"
     )
     print("| method | ms a training step | samples/s | times faster, median (least, most) of the rounds |")
