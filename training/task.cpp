@@ -42,17 +42,17 @@ Defaults defaults_of(Energy energy) {
               20,
               4};
     case Energy::predictive_coding:
-      return {networks::Activation::tanh,
+      return {networks::Activation::sigmoid,
               networks::ReadOut::cross_entropy,
               "1000",
               "ep-forward-2",
               "adam",
               1,
-              25,
+              40,
               100,
               1e-3,
               1,
-              0.9,
+              0.95,
               0.2,
               1,
               20};
@@ -93,15 +93,11 @@ std::vector<Index> sizes_of(const std::string& text) {
   return sizes;
 }
 
-/// Sizes as given, completed by those of the data where only hidden layers were named.
+/// Sizes as given, completed by those of the data where only a hidden layer was named.
 std::vector<Index> layers_of(const std::string& text, Index features, Index classes) {
   std::vector<Index> sizes = sizes_of(text);
-  // A first size equal to the features (or three and more sizes) is taken for the whole network.
-  const bool whole = sizes.size() >= 3 || (sizes.size() == 2 && sizes[0] == features);
-  if (!whole) {
-    sizes.insert(sizes.begin(), features);
-    sizes.push_back(classes);
-  }
+  // One size alone is that of a hidden layer.
+  if (sizes.size() == 1) sizes = {features, sizes[0], classes};
   if (sizes.front() != features)
     throw InvalidInput(fmt::format("--layers {}: the data has {} features, the first layer {} units", text,
                                    features, sizes.front()));

@@ -22,7 +22,7 @@ struct TrainTask {
   Index rows = 0;                ///< train on so many rows at most; 0: all
 
   std::string energy = "hopfield";
-  std::string layers;  ///< "784-512-10", or hidden layers alone: "512"
+  std::string layers;  ///< "784-512-10", or one hidden layer alone: "512"
   std::string activation, read_out;
   double input_gain = 0, gain = 0;
 

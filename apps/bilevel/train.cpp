@@ -166,7 +166,7 @@ std::function<int()> add_train(CLI::App& program) {
                   "of digits are drawn")
       ->type_name("DATA");
   command.add_option("--energy", t.energy, "hopfield, predictive-coding or resistive")->capture_default_str();
-  command.add_option("--layers", t.layers, "Sizes, 784-512-10, or hidden layers alone, 512")
+  command.add_option("--layers", t.layers, "Sizes, 784-512-10, or one hidden layer alone, 512")
       ->type_name("SIZES");
   command.add_option("--epochs", t.epochs, "Passes over the training rows")->type_name("N");
   command.add_option("--batch", t.batch, "Rows for one step of the weights")->type_name("N");
