@@ -84,8 +84,8 @@ std::vector<Index> sizes_of(const std::string& text) {
     const auto [next, error] = std::from_chars(at, end, size);
     if (error != std::errc() || size < 1 || (next < end && (*next != '-' || next + 1 == end)))
       throw InvalidInput(
-          fmt::format("--layers {} must be sizes of at least 1 joined by '-', as in 784-512-10, or hidden "
-                      "layers alone, as in 512",
+          fmt::format("--layers {} must be sizes of at least 1 joined by '-', as in 784-512-10, or one "
+                      "hidden layer alone, as in 512",
                       text));
     sizes.push_back(size);
     at = next < end ? next + 1 : next;

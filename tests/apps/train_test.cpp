@@ -22,10 +22,10 @@ TEST(TrainCommand, HelpHasExamples) {
 TEST(TrainCommand, DrawnDigitsAndAllOutputs) {
   const std::string report = scratch("train.html"), saved = scratch("net.json");
   const json j = run_json(
-      fmt::format("train --rows 800 --layers 40 --epochs 3 --report {} --save {}", report, saved), 0);
+      fmt::format("train --rows 2000 --layers 128 --epochs 8 --report {} --save {}", report, saved), 0);
   EXPECT_EQ(j["command"], "train");
   EXPECT_EQ(j["status"], "converged");
-  ASSERT_EQ(j["epochs"].size(), 3U);
+  ASSERT_EQ(j["epochs"].size(), 8U);
   for (const json& e : j["epochs"]) {
     for (const char* field :
          {"train_error", "test_error", "samples_per_second", "relaxation_residual", "gradient_cosine"})
@@ -33,7 +33,7 @@ TEST(TrainCommand, DrawnDigitsAndAllOutputs) {
     EXPECT_GE(e["test_error"].get<double>(), 0);
     EXPECT_LE(e["test_error"].get<double>(), 1);
   }
-  EXPECT_LT(j["epochs"][2]["test_error"].get<double>(), 0.4);
+  EXPECT_LT(j["epochs"][7]["test_error"].get<double>(), 0.2);
   long rows = 0;
   for (const json& row : j["confusion"])
     for (const json& cell : row) rows += cell.get<long>();
@@ -41,7 +41,7 @@ TEST(TrainCommand, DrawnDigitsAndAllOutputs) {
   EXPECT_NE(slurp(report).find("</html>"), std::string::npos);
   EXPECT_EQ(json::parse(slurp(saved))["format"], "bilevel-network");
   // And on from there.
-  const json more = run_json(fmt::format("train --rows 800 --layers 40 --epochs 1 --start {}", saved), 0);
+  const json more = run_json(fmt::format("train --rows 2000 --layers 128 --epochs 1 --start {}", saved), 0);
   EXPECT_LT(more["epochs"][0]["train_error"].get<double>(), j["epochs"][0]["train_error"].get<double>());
 }
 
@@ -65,10 +65,10 @@ TEST(TrainCommand, RefusalsNameWhatIsWrong) {
 TEST(TrainCommand, CtrlCKeepsTheRunAndResumeGoesOn) {
   const std::string kept = scratch("train.ckpt"), whole_json = scratch("whole.json"),
                     part_json = scratch("part.json");
-  const std::string command = "train --rows 3000 --layers 64 --epochs 4 --probe 0";
+  const std::string command = "train --rows 8000 --layers 256 --epochs 4 --probe 0";
   ASSERT_EQ(run(command + " --json " + whole_json).code, 0);
   const pid_t child = start(
-      {"train", "--rows", "3000", "--layers", "64", "--epochs", "4", "--probe", "0", "--checkpoint", kept});
+      {"train", "--rows", "8000", "--layers", "256", "--epochs", "4", "--probe", "0", "--checkpoint", kept});
   std::this_thread::sleep_for(std::chrono::milliseconds(150));
   ::kill(child, SIGINT);
   int status = 0;

@@ -119,6 +119,7 @@ TEST(Train, EveryEnergyLearnsDrawnDigits) {
     task.epochs = 8;
     task.probe = 8;
     if (task.energy == "predictive-coding") {
+      task.activation = "tanh";
       task.batch = 20;
       task.learning_rate = 0.003;
     }
