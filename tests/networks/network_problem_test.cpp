@@ -56,10 +56,9 @@ TEST(NetworkProblem, ForcesAndEnergiesAreThoseOfTheFormulas) {
                          .activation = Activation::diode,
                          .input_gain = 10,
                          .gain = 2};
-  Vec g(13);
+  Vec g(12);
   g << /*+x*/ 0.1, 0.2, /*−x*/ 0.3, 0.4, /*rails*/ 0.01, 0.02, 0.03, 0.04, /*up*/ 0.5, 0.6, /*rails*/ 0.07,
       0.08;
-  g.conservativeResize(12);
   NetworkProblem circuit(resistive, {Vec{{0.5}}, Vec{{1.0}}}, g);
   const double u0 = 0.3, u1 = -0.2, o = 0.1;
   double sum = 0;
