@@ -322,6 +322,7 @@ void add_settings(Json& sections, const Reading& result) {
        {"optimizer", "Optimiser"},
        {"learning_rates", "Learning rates"},
        {"decay", "Decay an epoch"},
+       {"weight_decay", "Weight decay"},
        {"batch", "Batch"},
        {"epochs", "Epochs"},
        {"seed", "Seed"},

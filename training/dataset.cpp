@@ -93,26 +93,6 @@ std::vector<int> indices_of(const std::vector<std::string>& names, const std::ve
   return labels;
 }
 
-/// Features × samples in single precision; sparse rows are spread out.
-Matrix columns_of(const data::Dataset& d, const std::vector<Index>& rows) {
-  constexpr double most = double(Index{1} << 32);
-  if (static_cast<double>(d.features()) * static_cast<double>(rows.size()) > most)
-    throw InvalidInput(
-        fmt::format("{}: {} rows of {} features would take more than 16 GiB as the dense inputs that a "
-                    "network needs; use --rows",
-                    d.source, rows.size(), d.features()));
-  Matrix x = Matrix::Zero(d.features(), static_cast<Index>(rows.size()));
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto n = static_cast<Index>(i);
-    if (d.sparse())
-      for (data::SparseRows::InnerIterator it(d.sparse_rows(), rows[i]); it; ++it)
-        x(it.col(), n) = static_cast<float>(it.value());
-    else
-      x.col(n) = d.dense_rows().row(rows[i]).transpose().cast<float>();
-  }
-  return x;
-}
-
 void scale(const TrainTask& task, bool pictures, TrainData& out) {
   const Index features = out.features();
   const std::string way = task.scaling != "auto" ? task.scaling : pictures ? "unit" : "standard";
@@ -135,20 +115,12 @@ void scale(const TrainTask& task, bool pictures, TrainData& out) {
     }
     out.scaling = "features standardised by the training rows";
   }
-  const Eigen::VectorXf shift = out.shift.cast<float>(), factor = out.factor.cast<float>();
-  for (Matrix* inputs : {&out.train.inputs, &out.test.inputs})
-    for (Index n = 0; n < inputs->cols(); ++n) inputs->col(n) = (inputs->col(n) - shift).cwiseProduct(factor);
+  for (Matrix* inputs : {&out.train.inputs, &out.test.inputs}) rescale(out.shift, out.factor, *inputs);
 }
 
 void require_numbers(const Part& part) {
   if (!part.inputs.allFinite())
     throw InvalidInput(fmt::format("{}: a feature is NaN or infinite", part.source));
-}
-
-std::vector<Index> all_rows(Index count) {
-  std::vector<Index> rows(static_cast<std::size_t>(count));
-  for (Index i = 0; i < count; ++i) rows[static_cast<std::size_t>(i)] = i;
-  return rows;
 }
 
 /// So many of the rows, drawn by the seed; their order is kept.
@@ -177,6 +149,36 @@ TrainData generated(const TrainTask& task) {
 }
 
 }  // namespace
+
+Matrix columns_of(const data::Dataset& d, const std::vector<Index>& rows) {
+  constexpr double most = double(Index{1} << 32);
+  if (static_cast<double>(d.features()) * static_cast<double>(rows.size()) > most)
+    throw InvalidInput(
+        fmt::format("{}: {} rows of {} features would take more than 16 GiB as the dense inputs that a "
+                    "network needs; use --rows",
+                    d.source, rows.size(), d.features()));
+  Matrix x = Matrix::Zero(d.features(), static_cast<Index>(rows.size()));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto n = static_cast<Index>(i);
+    if (d.sparse())
+      for (data::SparseRows::InnerIterator it(d.sparse_rows(), rows[i]); it; ++it)
+        x(it.col(), n) = static_cast<float>(it.value());
+    else
+      x.col(n) = d.dense_rows().row(rows[i]).transpose().cast<float>();
+  }
+  return x;
+}
+
+std::vector<Index> all_rows(Index count) {
+  std::vector<Index> rows(static_cast<std::size_t>(count));
+  for (Index i = 0; i < count; ++i) rows[static_cast<std::size_t>(i)] = i;
+  return rows;
+}
+
+void rescale(const Eigen::VectorXd& shift, const Eigen::VectorXd& factor, Matrix& inputs) {
+  const Eigen::VectorXf from = shift.cast<float>(), by = factor.cast<float>();
+  for (Index n = 0; n < inputs.cols(); ++n) inputs.col(n) = (inputs.col(n) - from).cwiseProduct(by);
+}
 
 TrainData load(const TrainTask& task) {
   if (task.data.empty()) {
@@ -219,6 +221,8 @@ TrainData load(const TrainTask& task) {
   const std::vector<int> labels = indices_of(names, out.classes, file);
   out.image = d.image;
   out.notes = d.notes;
+  out.schema = d.schema;
+  const bool pictures = d.format == data::Format::idx || d.image.has_value();
   const auto take = [&](Part& part, const data::Dataset& from, const std::vector<int>& of,
                         const std::vector<Index>& rows) {
     part.source = from.source;
@@ -234,9 +238,8 @@ TrainData load(const TrainTask& task) {
     take(out.test, d, labels, testing);
   } else {
     take(out.train, d, labels, drawn(all_rows(d.rows()), task.rows, task.seed));
-    const data::Schema schema = d.schema;
     d = {};  // twice the memory of the training rows is enough
-    const data::Dataset t = data::read(test_file, test_reading, &schema);
+    const data::Dataset t = data::read(test_file, test_reading, &out.schema);
     if (t.target.size() == 0)
       throw InvalidInput(fmt::format("{}: there are no labels; --test-labels names their file", test_file));
     take(out.test, t, indices_of(names_of(t), out.classes, test_file), all_rows(t.rows()));
@@ -247,7 +250,7 @@ TrainData load(const TrainTask& task) {
                                    out.test.inputs.rows(), out.features()));
   require_numbers(out.train);
   require_numbers(out.test);
-  scale(task, d.format == data::Format::idx || out.image.has_value(), out);
+  scale(task, pictures, out);
   return out;
 }
 

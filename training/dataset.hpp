@@ -26,6 +26,7 @@ struct TrainData {
   std::optional<std::pair<Index, Index>> image;  ///< rows × columns of a picture
   std::string scaling;                           ///< what was done to the features, in words
   Eigen::VectorXd shift, factor;                 ///< x ← (x − shift)·factor
+  bilevel::data::Schema schema;                  ///< of the file, without features where pictures were drawn
   bool generated = false;
   std::vector<std::string> notes;
 
@@ -34,6 +35,12 @@ struct TrainData {
 
 /// Reads or draws the data, scales it by what the training rows show, and sets test rows aside.
 TrainData load(const TrainTask& task);
+
+/// Features × samples in single precision; sparse rows are spread out.
+Matrix columns_of(const bilevel::data::Dataset& data, const std::vector<Index>& rows);
+std::vector<Index> all_rows(Index count);
+/// x ← (x − shift)·factor
+void rescale(const Eigen::VectorXd& shift, const Eigen::VectorXd& factor, Matrix& inputs);
 
 /// Small pictures of the ten digits, shifted, thickened and with noise: something to train on anywhere. 12
 /// × 12.

@@ -65,16 +65,7 @@ class ByLibrary final : public GradientSource {
     outcome.finite = out.allFinite() && estimate.phi.allFinite();
     outcome.cost = estimate.outer_value;
     complaint_ = outcome.finite ? std::string() : estimate.message;
-    if (estimate.phi.size() == a.states() * batch) {
-      const Eigen::Map<const Eigen::MatrixXd> u(
-          estimate.phi.data() + estimate.phi.size() - a.outputs() * batch, a.outputs(), batch);
-      for (Index n = 0; n < batch; ++n) {
-        Index chosen = 0, meant = 0;
-        u.col(n).maxCoeff(&chosen);
-        problem.samples().targets.col(n).maxCoeff(&meant);
-        outcome.wrong += chosen != meant ? 1 : 0;
-      }
-    }
+    if (estimate.phi.size() == a.states() * batch) outcome.wrong = problem.wrong(estimate.phi);
     for (const networks::SampleOutcome& each : relaxation.samples()) {
       outcome.residual += each.moved / static_cast<double>(batch);
       outcome.steps += static_cast<double>(each.steps) / static_cast<double>(batch);

@@ -1,11 +1,16 @@
 #include "network_file.hpp"
 
 #include <cstring>
+#include <fstream>
 
 #include <nlohmann/json.hpp>
 
+#include <bilevel/networks/layered_circuit.hpp>
+#include <bilevel/networks/netlist.hpp>
 #include <bilevel/outcome/atomic_file.hpp>
 #include <bilevel/outcome/base64.hpp>
+
+#include "tuning/schema_json.hpp"
 
 namespace training {
 namespace {
@@ -14,7 +19,7 @@ using Json = nlohmann::ordered_json;
 namespace networks = bilevel::networks;
 
 constexpr std::string_view format_name = "bilevel-network";
-constexpr int format_version = 1;
+constexpr int format_version = 2;
 
 template <class Vector>
 std::string packed(const Vector& x) {
@@ -38,13 +43,24 @@ Vector unpacked(const std::string& text) {
 std::string network_text(const SavedNetwork& n, const std::string& program_version) {
   const networks::Architecture& a = n.settings.architecture;
   const networks::RelaxationOptions& free = n.settings.propagation.free;
-  const Json j{
-      {"format", format_name},           {"version", format_version},  {"program", program_version},
-      {"energy", name(a.energy)},        {"layers", a.layers},         {"activation", name(a.activation)},
-      {"read_out", name(a.read_out)},    {"input_gain", a.input_gain}, {"gain", a.gain},
-      {"schedule", name(free.schedule)}, {"step", free.step},          {"free_steps", free.max_steps},
-      {"tolerance", free.tolerance},     {"classes", n.classes},       {"shift", packed(n.shift)},
-      {"factor", packed(n.factor)},      {"weights", packed(n.theta)}};
+  const Json j{{"format", format_name},
+               {"version", format_version},
+               {"program", program_version},
+               {"energy", name(a.energy)},
+               {"layers", a.layers},
+               {"activation", name(a.activation)},
+               {"read_out", name(a.read_out)},
+               {"input_gain", a.input_gain},
+               {"gain", a.gain},
+               {"schedule", name(free.schedule)},
+               {"step", free.step},
+               {"free_steps", free.max_steps},
+               {"tolerance", free.tolerance},
+               {"classes", n.classes},
+               {"shift", packed(n.shift)},
+               {"factor", packed(n.factor)},
+               {"schema", n.schema.features > 0 ? tuning::encode(n.schema) : Json(nullptr)},
+               {"weights", packed(n.theta)}};
   return j.dump(1) + "\n";
 }
 
@@ -79,10 +95,13 @@ SavedNetwork read_network(const std::string& path) {
     n.classes = j.at("classes").get<std::vector<std::string>>();
     n.shift = unpacked<Eigen::VectorXd>(j.at("shift"));
     n.factor = unpacked<Eigen::VectorXd>(j.at("factor"));
+    if (!j.at("schema").is_null()) n.schema = tuning::decode_schema(j.at("schema"));
     n.theta = unpacked<Eigen::VectorXf>(j.at("weights"));
     if (static_cast<Index>(n.classes.size()) != a.outputs() || n.shift.size() != a.inputs() ||
         n.factor.size() != a.inputs())
       throw InvalidInput("its sizes do not fit each other");
+    if (n.schema.features != 0 && n.schema.features != a.inputs())
+      throw InvalidInput("its columns do not fit its first layer");
     networks::require_parameters(a, n.theta.cast<double>());
     return n;
   } catch (const Json::exception&) {
@@ -90,6 +109,42 @@ SavedNetwork read_network(const std::string& path) {
   } catch (const InvalidInput& error) {
     throw refuse(error.what());
   }
+}
+
+bool is_network(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string head(200, ' ');
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  return head.find(fmt::format("\"{}\"", format_name)) != std::string::npos;
+}
+
+Matrix outputs_of(const SavedNetwork& n, const bilevel::data::Dataset& d) {
+  const networks::Architecture& a = n.settings.architecture;
+  Matrix inputs = columns_of(d, all_rows(d.rows()));
+  rescale(n.shift, n.factor, inputs);
+  networks::Propagation<float> propagation(a, n.settings.propagation);
+  Matrix outputs(a.outputs(), d.rows());
+  constexpr Index at_once = 4096;
+  const Matrix targets = Matrix::Zero(a.outputs(), std::min(at_once, d.rows()));
+  for (Index first = 0; first < d.rows(); first += at_once)
+    propagation.settle(n.theta.data(), inputs.col(first).data(), targets.data(),
+                       std::min(at_once, d.rows() - first), outputs.col(first).data());
+  return outputs;
+}
+
+std::string circuit_text(const Settings& s, const Eigen::VectorXf& theta, const Eigen::VectorXf& inputs,
+                         const std::vector<std::string>& classes) {
+  networks::LayeredCircuit network = networks::layered_circuit(s.architecture, theta.cast<double>());
+  const Eigen::MatrixXd volts = network.sources(inputs.cast<double>());
+  for (std::size_t i = 0; i < network.circuit.sources.size(); ++i)
+    network.circuit.sources[i].volts = volts(static_cast<Index>(i), 0);
+  std::vector<std::string> meaning;
+  for (std::size_t i = 0; i < classes.size(); ++i)
+    meaning.push_back(fmt::format("n{} {}", network.outputs[i], classes[i]));
+  return networks::netlist(
+      network.circuit, {.title = fmt::format("resistive network {}, inputs at V0 to V{}, outputs: {}",
+                                             fmt::join(s.architecture.layers, "-"), 2 * network.inputs - 1,
+                                             fmt::join(meaning, ", "))});
 }
 
 }  // namespace training

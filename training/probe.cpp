@@ -21,31 +21,13 @@ networks::NetworkProblem problem_of(const Settings& s, const Matrix& inputs, con
   return {s.architecture, {inputs.cast<double>(), targets.cast<double>()}, theta.cast<double>()};
 }
 
-/// Where a free phase starts: at rest, which for predictive coding is the feed-forward pass.
-Eigen::VectorXd start_of(const networks::NetworkProblem& problem, const Eigen::VectorXd& theta) {
-  const networks::Architecture& a = problem.architecture();
-  Eigen::VectorXd phi = problem.initial_phi();
-  if (a.energy != networks::Energy::predictive_coding) return phi;
-  Eigen::MatrixXd s = problem.samples().inputs;
-  for (Index k = 1, at = 0; k <= a.depth(); ++k) {
-    const auto p = a.layer(k);
-    const Eigen::Map<const Eigen::MatrixXd> w(theta.data() + p.weights, p.units, p.inputs);
-    const Eigen::MatrixXd u = (w * s).colwise() + theta.segment(p.bias, p.units);
-    phi.segment(at, u.size()) = u.reshaped();
-    at += u.size();
-    s = a.activation == networks::Activation::tanh ? Eigen::MatrixXd(u.array().tanh())
-                                                   : Eigen::MatrixXd(1 / (1 + (-u.array()).exp()));
-  }
-  return phi;
-}
-
 }  // namespace
 
 GradientProbe::GradientProbe(const Settings& settings, const TrainData& data) : settings_(settings) {
   const Index count = std::min(settings.probe, data.test.rows());
   inputs_ = data.test.inputs.leftCols(count);
-  targets_ = Matrix::Zero(settings.architecture.outputs(), count);
-  for (Index n = 0; n < count; ++n) targets_(data.test.labels[static_cast<std::size_t>(n)], n) = 1;
+  const std::vector<int> labels(data.test.labels.begin(), data.test.labels.begin() + count);
+  targets_ = networks::one_hot(labels, settings.architecture.outputs()).cast<float>();
 }
 
 Probe GradientProbe::compare(GradientSource& source, const Eigen::VectorXf& theta, bool certified) {
@@ -60,9 +42,8 @@ Probe GradientProbe::compare(GradientSource& source, const Eigen::VectorXf& thet
   // The clamped layer, nearly all of the weights, has no part in the Hessian: its products cost next to
   // nothing.
   probe.exact = "implicit-cg-jacobi";
-  const auto exact =
-      bilevel::make_estimator<Eigen::VectorXd>(probe.exact, problem, relaxation, options)
-          ->estimate(problem.initial_theta(), {.phi = start_of(problem, problem.initial_theta())});
+  const auto exact = bilevel::make_estimator<Eigen::VectorXd>(probe.exact, problem, relaxation, options)
+                         ->estimate(problem.initial_theta(), {});
   const Eigen::VectorXd mine = used.cast<double>();
   probe.norm = mine.norm();
   const double distance = (mine - exact.gradient).norm(), size = exact.gradient.norm();
@@ -100,14 +81,12 @@ std::vector<Trace> GradientProbe::traces(const Eigen::VectorXf& theta) const {
     }
     return trace;
   };
-  Eigen::VectorXd free = start_of(problem, wide);
+  Eigen::VectorXd free = problem.initial_phi();
   std::vector<Trace> traces{follow(0, settings_.propagation.free, free)};
-  if (settings_.route != Route::propagation) return traces;
+  // The energy of a complex state is no height that falls.
+  if (settings_.route != Route::propagation || settings_.propagation.circle > 0) return traces;
   const bilevel::Stencil stencil =
-      settings_.propagation.nudge == bilevel::Nudge::central
-          ? bilevel::Stencil::central()
-          : bilevel::Stencil::forward(
-                settings_.propagation.nudge == bilevel::Nudge::forward ? settings_.propagation.points : 2);
+      bilevel::stencil_of(settings_.propagation.nudge, settings_.propagation.points);
   for (const int point : stencil.points()) {
     if (point == 0) continue;
     Eigen::VectorXd phi = free;

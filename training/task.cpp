@@ -48,11 +48,11 @@ Defaults defaults_of(Energy energy) {
               "ep-forward-2",
               "adam",
               1,
-              40,
+              30,
               100,
-              1e-3,
+              3e-3,
               1,
-              0.95,
+              0.88,
               0.2,
               1,
               20};
@@ -108,7 +108,7 @@ std::vector<Index> layers_of(const std::string& text, Index features, Index clas
 }
 
 /// What the nudge and the number of points of an estimator's name are, and which way it takes.
-void choose_estimator(Settings& s) {
+void choose_estimator(Settings& s, int points) {
   if (s.estimator == "backpropagation") {
     if (s.architecture.energy != Energy::predictive_coding)
       throw InvalidInput(
@@ -121,14 +121,18 @@ void choose_estimator(Settings& s) {
   if (std::find(known.begin(), known.end(), s.estimator) == known.end() || s.estimator == "auto")
     throw InvalidInput(fmt::format("there is no --estimator {}; known are {}, backpropagation", s.estimator,
                                    fmt::join(known.begin() + (known.front() == "auto"), known.end(), ", ")));
-  if (s.estimator == "ep-holomorphic" && !s.architecture.smooth())
+  const bool holomorphic = s.estimator == "ep-holomorphic";
+  if (holomorphic && !s.architecture.smooth())
     throw InvalidInput(
         fmt::format("--estimator ep-holomorphic continues the energy to complex states, and {} units are not "
                     "analytic: use "
                     "--activation sigmoid or tanh, or another estimator",
                     name(s.architecture.activation)));
   s.route = Route::library;
-  if (s.estimator != "ep-holomorphic" && s.estimator != "ep-agnostic" && s.estimator.starts_with("ep-")) {
+  if (holomorphic) {
+    s.propagation.circle = points > 0 ? points : 8;
+    s.route = Route::propagation;
+  } else if (s.estimator != "ep-agnostic" && s.estimator.starts_with("ep-")) {
     const auto options = bilevel::equilibrium_propagation_options(s.estimator);
     s.propagation.nudge = options.nudge;
     s.propagation.points = options.points;
@@ -139,36 +143,37 @@ void choose_estimator(Settings& s) {
 }  // namespace
 
 void TrainTask::validate() const {
-  std::vector<std::string> faults;
-  const auto require = [&](bool holds, std::string_view option, const auto& value,
-                           std::string_view constraint) {
-    if (!holds) faults.push_back(fmt::format("{} {} {}", option, value, constraint));
-  };
-  require(scaling == "auto" || scaling == "none" || scaling == "unit" || scaling == "standard", "--scaling",
-          scaling, "must be auto, none, unit or standard");
-  require(rows >= 0, "--rows", rows, "must be at least 1");
-  require(epochs >= 0, "--epochs", epochs, "must be at least 1");
-  require(batch >= 0, "--batch", batch, "must be at least 1");
-  require(learning_rate >= 0 && std::isfinite(learning_rate), "--learning-rate", learning_rate,
-          "must be positive");
+  bilevel::WrongOptions wrong;
+  wrong.require(scaling == "auto" || scaling == "none" || scaling == "unit" || scaling == "standard",
+                "scaling", scaling, "must be auto, none, unit or standard");
+  wrong.require(rows >= 0, "rows", rows, "must be at least 1");
+  wrong.require(epochs >= 0, "epochs", epochs, "must be at least 1");
+  wrong.require(batch >= 0, "batch", batch, "must be at least 1");
+  wrong.require(learning_rate >= 0 && std::isfinite(learning_rate), "learning-rate", learning_rate,
+                "must be positive");
   for (const double rate : layer_rates)
-    require(rate >= 0 && std::isfinite(rate), "--layer-rates", rate, "must be zero or more");
-  require(decay >= 0 && decay <= 1, "--decay", decay, "must lie in (0, 1]");
-  require(momentum == -1 || (momentum >= 0 && momentum < 1), "--momentum", momentum, "must lie in [0, 1)");
-  require(optimizer.empty() || optimizer == "sgd" || optimizer == "adam", "--optimizer", optimizer,
-          "must be sgd or adam");
-  require(std::isfinite(beta), "--beta", beta, "must be finite");
-  require(step >= 0 && std::isfinite(step), "--step", step, "must be positive");
-  require(free_steps >= 0, "--free-steps", free_steps, "must be at least 1");
-  require(nudged_steps >= 0, "--nudged-steps", nudged_steps, "must be at least 1");
-  require(tolerance >= 0 && std::isfinite(tolerance), "--tolerance", tolerance, "must be zero or more");
-  require(noise >= 0 && std::isfinite(noise), "--noise", noise, "must be zero or more");
-  require(scale > 0 && std::isfinite(scale), "--scale", scale, "must be positive");
-  require(input_gain >= 0 && std::isfinite(input_gain), "--input-gain", input_gain, "must be positive");
-  require(gain >= 0 && std::isfinite(gain), "--gain", gain, "must be positive");
-  require(seconds >= 0, "--seconds", seconds, "must be positive");
-  require(probe >= 0 && probe <= 1000, "--probe", probe, "must be from 0 to 1000 samples");
-  if (!faults.empty()) throw InvalidInput(fmt::format("train: {}", fmt::join(faults, "; ")));
+    wrong.require(rate >= 0 && std::isfinite(rate), "layer-rates", rate, "must be zero or more");
+  wrong.require(decay >= 0 && decay <= 1, "decay", decay, "must lie in (0, 1]");
+  wrong.require(momentum == -1 || (momentum >= 0 && momentum < 1), "momentum", momentum,
+                "must lie in [0, 1)");
+  wrong.require(weight_decay >= 0 && std::isfinite(weight_decay), "weight-decay", weight_decay,
+                "must be zero or more");
+  wrong.require(points == 0 || (points >= 2 && points <= 64 && points % 2 == 0), "points", points,
+                "must be even, from 2 to 64");
+  wrong.require(optimizer.empty() || optimizer == "sgd" || optimizer == "adam", "optimizer", optimizer,
+                "must be sgd or adam");
+  wrong.require(std::isfinite(beta), "beta", beta, "must be finite");
+  wrong.require(step >= 0 && std::isfinite(step), "step", step, "must be positive");
+  wrong.require(free_steps >= 0, "free-steps", free_steps, "must be at least 1");
+  wrong.require(nudged_steps >= 0, "nudged-steps", nudged_steps, "must be at least 1");
+  wrong.require(tolerance >= 0 && std::isfinite(tolerance), "tolerance", tolerance, "must be zero or more");
+  wrong.require(noise >= 0 && std::isfinite(noise), "noise", noise, "must be zero or more");
+  wrong.require(scale > 0 && std::isfinite(scale), "scale", scale, "must be positive");
+  wrong.require(input_gain >= 0 && std::isfinite(input_gain), "input-gain", input_gain, "must be positive");
+  wrong.require(gain >= 0 && std::isfinite(gain), "gain", gain, "must be positive");
+  wrong.require(seconds >= 0, "seconds", seconds, "must be positive");
+  wrong.require(probe >= 0 && probe <= 1000, "probe", probe, "must be from 0 to 1000 samples");
+  wrong.throw_if_any();
 }
 
 Settings settle_task(const TrainTask& t, Index features, Index rows, Index classes) {
@@ -192,7 +197,11 @@ Settings settle_task(const TrainTask& t, Index features, Index rows, Index class
   a.validate().throw_if_any();
 
   s.estimator = t.estimator.empty() ? std::string(d.estimator) : t.estimator;
-  choose_estimator(s);
+  if (t.points > 0 && s.estimator != "ep-holomorphic")
+    throw InvalidInput(
+        fmt::format("--points are those of --estimator ep-holomorphic; {} has its number in its name or none",
+                    s.estimator));
+  choose_estimator(s, t.points);
   networks::PropagationOptions& p = s.propagation;
   p.beta = t.beta != 0 ? t.beta : d.beta;
   p.free.schedule = p.nudged.schedule =
@@ -210,7 +219,8 @@ Settings settle_task(const TrainTask& t, Index features, Index rows, Index class
   p.validate().throw_if_any();
   if (t.noise > 0 && s.route != Route::propagation)
     throw InvalidInput(
-        fmt::format("--noise goes with the estimators ep-forward, ep-central and ep-random-sign, not with {}",
+        fmt::format("--noise goes with the estimators ep-forward, ep-central, ep-random-sign and "
+                    "ep-holomorphic, not with {}",
                     s.estimator));
 
   s.epochs = t.epochs > 0 ? t.epochs : d.epochs;
@@ -231,6 +241,7 @@ Settings settle_task(const TrainTask& t, Index features, Index rows, Index class
                                               : std::pow(d.upper_rate, static_cast<double>(k - 1))));
   s.decay = t.decay > 0 ? t.decay : d.decay;
   s.momentum = t.momentum >= 0 ? t.momentum : 0;
+  s.weight_decay = t.weight_decay;
   s.persistent = t.persistent;
   if (s.persistent && s.route != Route::propagation)
     throw InvalidInput(

@@ -28,6 +28,7 @@ struct TrainTask {
 
   std::string estimator;
   double beta = 0;
+  int points = 0;  ///< on the circle of ep-holomorphic
   int epochs = 0;
   Index batch = 0;
   std::string optimizer;
@@ -35,6 +36,7 @@ struct TrainTask {
   std::vector<double> layer_rates;  ///< factors of the learning rate, one a layer
   double decay = 0;                 ///< the rate is multiplied by this after every epoch
   double momentum = -1;
+  double weight_decay = 0;  ///< a step also takes rate × this × weight off every weight
   std::string schedule;
   double step = 0;
   long free_steps = 0, nudged_steps = 0;
@@ -51,7 +53,7 @@ struct TrainTask {
 
 /// How the gradient of a batch is found.
 enum class Route {
-  propagation,      ///< equilibrium propagation by networks::Propagation, in single precision
+  propagation,  ///< equilibrium propagation, holomorphic too, by networks::Propagation, in single precision
   backpropagation,  ///< the feed-forward pass of predictive coding and back
   library           ///< any estimator of the library on networks::NetworkProblem, in double
 };
@@ -65,7 +67,7 @@ struct Settings {
   int epochs = 0;
   Index batch = 0;
   std::vector<double> learning_rates;  ///< of each layer, in the first epoch
-  double decay = 1, momentum = 0;
+  double decay = 1, momentum = 0, weight_decay = 0;
   bool persistent = false;
   double scale = 1, seconds = 0;
   std::uint64_t seed = 1;

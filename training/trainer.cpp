@@ -57,8 +57,10 @@ class Run {
   bool epoch();
   bool batch(const std::vector<Index>& order, Index first, double factor);
   void finish_epoch();
-  void save(bool worth_it);
-  void conclude();
+  void remember();
+  void save();
+  void write(const KeptTraining& kept);
+  bilevel::networks::BatchOutcome conclude();
   double elapsed() const { return before_ + watch_.seconds(); }
   bool stop(Status status, std::string message) {
     result_.status = status;
@@ -73,25 +75,35 @@ class Run {
   std::unique_ptr<GradientSource> source_;
   bilevel::networks::Propagation<float> evaluation_;
   GradientProbe probe_;
-  Eigen::VectorXf gradient_, good_;  // good_: the weights after the last epoch that ended well
+  Eigen::VectorXf gradient_;
   Matrix inputs_, targets_, states_;
-  KeptTraining kept_;
+  KeptTraining kept_, good_;  // good_: the run as it was when the last epoch ended well
+  bool concluded_ = false;    // the result's outputs are those of the weights at hand
   TrainResult result_;
   Stopwatch watch_;
   std::string fault_;  // why a batch ended the run
   double before_ = 0, saved_ = 0, epoch_began_ = 0;
 };
 
-/// The run so far goes to its file.
-void Run::save(bool worth_it) {
-  if (c_.checkpoint.empty() || !worth_it) return;
+void Run::remember() {
   kept_.theta = weights_.theta();
   kept_.first_moment = weights_.first_moment;
   kept_.second_moment = weights_.second_moment;
   kept_.steps = weights_.steps;
   kept_.seconds = elapsed();
   kept_.epochs = result_.epochs;
-  if (const std::string problem = write_kept(c_.checkpoint, c_.identity, kept_); !problem.empty())
+}
+
+/// The run so far goes to its file.
+void Run::save() {
+  if (c_.checkpoint.empty()) return;
+  remember();
+  write(kept_);
+}
+
+void Run::write(const KeptTraining& kept) {
+  if (c_.checkpoint.empty()) return;
+  if (const std::string problem = write_kept(c_.checkpoint, c_.identity, kept); !problem.empty())
     if (result_.warnings.empty())
       result_.warnings.push_back(fmt::format("the run could not be kept: {}", problem));
   saved_ = elapsed();
@@ -114,10 +126,15 @@ bool Run::batch(const std::vector<Index>& order, Index first, double factor) {
   const double blind = s_.architecture.read_out == bilevel::networks::ReadOut::squared
                            ? 0.5
                            : std::log(static_cast<double>(s_.architecture.outputs()));
-  if (!outcome.finite || outcome.cost > 1000 * blind) {
+  if (!outcome.finite || outcome.stiffness <= 0 || outcome.cost > 1000 * blind) {
     fault_ = !source_->complaint().empty() ? source_->complaint()
-             : outcome.finite              ? fmt::format("the cost of a batch is {:.3g}", outcome.cost)
-                                           : "a state or a gradient is not finite";
+             : outcome.stiffness <= 0
+                 ? fmt::format(
+                       "a negative nudge outweighs an output by {:.3g}, so that it settles nowhere "
+                       "(--estimator ep-forward-2 nudges one way only)",
+                       -outcome.stiffness)
+             : outcome.finite ? fmt::format("the cost of a batch is {:.3g}", outcome.cost)
+                              : "a state or a gradient is not finite";
     return false;
   }
   if (s_.persistent)
@@ -125,6 +142,7 @@ bool Run::batch(const std::vector<Index>& order, Index first, double factor) {
       kept_.states.segment(order[static_cast<std::size_t>(first + n)] * s_.architecture.states(),
                            s_.architecture.states()) = states_.col(n);
   weights_.step(gradient_, factor);
+  concluded_ = false;
   const auto share = static_cast<double>(count);
   kept_.cost += share * outcome.cost;
   kept_.wrong += static_cast<double>(outcome.wrong);
@@ -140,39 +158,33 @@ bool Run::epoch() {
   const Index batches = (d_.train.rows() + s_.batch - 1) / s_.batch;
   epoch_began_ = elapsed() - kept_.epoch_seconds;
   double shown = 0;
-  for (; kept_.batch < batches; ++kept_.batch) {
+  while (kept_.batch < batches) {
     if (!batch(order, kept_.batch * s_.batch, factor))
       return stop(Status::diverged,
                   fmt::format("diverged in epoch {}, batch {} of {}: {}; the weights of the end of epoch {} "
-                              "are kept. A smaller "
-                              "--learning-rate (now {:.3g}), a smaller --beta or more steps may help",
-                              kept_.epoch + 1, kept_.batch + 1, batches,
-                              source_->complaint().empty() ? "a state or a gradient is not finite"
-                                                           : source_->complaint(),
-                              kept_.epoch, factor * s_.learning_rates[0]));
+                              "are kept. A smaller --learning-rate (now {:.3g}), a smaller --beta or more "
+                              "steps may help",
+                              kept_.epoch + 1, kept_.batch + 1, batches, fault_, kept_.epoch,
+                              factor * s_.learning_rates[0]));
+    ++kept_.batch;
     const double now = elapsed();
     kept_.epoch_seconds = now - epoch_began_;
     if (now - shown > 0.2) {
       shown = now;
       c_.progress(fmt::format("epoch {} of {}, batch {} of {}: train error {:.2f} %, {:.0f} samples/s",
-                              kept_.epoch + 1, s_.epochs, kept_.batch + 1, batches,
+                              kept_.epoch + 1, s_.epochs, kept_.batch, batches,
                               100 * kept_.wrong / static_cast<double>(kept_.samples),
                               static_cast<double>(kept_.samples) / kept_.epoch_seconds));
     }
     const bool interrupted = c_.interrupted();
     const bool over = s_.seconds > 0 && now >= s_.seconds;
-    if ((interrupted || over) && kept_.batch + 1 < batches) {
-      ++kept_.batch;
-      save(true);
+    if ((interrupted || over) && kept_.batch < batches) {
+      save();
       return interrupted ? stop(Status::interrupted, fmt::format("stopped in epoch {}", kept_.epoch + 1))
                          : stop(Status::time_limit, fmt::format("{:.0f} s are over, in epoch {} of {}",
                                                                 s_.seconds, kept_.epoch + 1, s_.epochs));
     }
-    if (now - saved_ > seconds_between) {
-      ++kept_.batch;
-      save(true);
-      --kept_.batch;
-    }
+    if (now - saved_ > seconds_between) save();
   }
   finish_epoch();
   return true;
@@ -188,48 +200,45 @@ void Run::finish_epoch() {
   e.seconds = kept_.epoch_seconds;
   e.samples_per_second = samples / e.seconds;
   e.learning_rate = s_.learning_rates[0] * std::pow(s_.decay, e.epoch - 1);
-  conclude();
-  Index wrong = 0;
-  for (std::size_t n = 0; n < result_.predicted.size(); ++n)
-    wrong += result_.predicted[n] != d_.test.labels[n] ? 1 : 0;
-  e.test_error = static_cast<double>(wrong) / static_cast<double>(d_.test.rows());
-  double cost = 0;
-  for (Index n = 0; n < d_.test.rows(); ++n) {
-    const auto u = result_.outputs.col(n);
-    const int label = d_.test.labels[static_cast<std::size_t>(n)];
-    if (s_.architecture.read_out == bilevel::networks::ReadOut::squared)
-      cost += 0.5 * static_cast<double>(u.squaredNorm() - 2 * u[label] + 1);
-    else
-      cost += std::log(static_cast<double>((u.array() - u.maxCoeff()).exp().sum())) +
-              static_cast<double>(u.maxCoeff() - u[label]);
-  }
-  e.test_cost = cost / static_cast<double>(d_.test.rows());
+  const auto test = conclude();
+  e.test_error = static_cast<double>(test.wrong) / static_cast<double>(d_.test.rows());
+  e.test_cost = test.cost;
   if (s_.probe > 0) {
     const Probe probe = probe_.compare(*source_, weights_.theta(), false);
     e.gradient_cosine = probe.cosine;
     e.gradient_error = probe.relative_error;
   }
   result_.epochs.push_back(e);
-  good_ = weights_.theta();
   kept_.batch = 0;
   kept_.cost = kept_.wrong = kept_.residual = kept_.epoch_seconds = 0;
   kept_.samples = 0;
   c_.on_epoch(e);
-  save(true);
+  remember();
+  good_ = kept_;
+  write(good_);
 }
 
 /// What the network at hand says of the test rows.
-void Run::conclude() {
+bilevel::networks::BatchOutcome Run::conclude() {
+  concluded_ = true;
   const Index classes = s_.architecture.outputs(), rows = d_.test.rows();
   result_.outputs.resize(classes, rows);
+  bilevel::networks::BatchOutcome all;
   constexpr Index at_once = 4096;
-  const Matrix targets = Matrix::Zero(classes, std::min(at_once, rows));
-  for (Index first = 0; first < rows; first += at_once)
-    evaluation_.settle(weights_.theta().data(), d_.test.inputs.col(first).data(), targets.data(),
-                       std::min(at_once, rows - first), result_.outputs.col(first).data());
+  for (Index first = 0; first < rows; first += at_once) {
+    const Index count = std::min(at_once, rows - first);
+    const auto labels = d_.test.labels.begin() + first;
+    const Matrix targets =
+        bilevel::networks::one_hot(std::vector<int>(labels, labels + count), classes).cast<float>();
+    const auto outcome = evaluation_.settle(weights_.theta().data(), d_.test.inputs.col(first).data(),
+                                            targets.data(), count, result_.outputs.col(first).data());
+    all.wrong += outcome.wrong;
+    all.cost += outcome.cost * static_cast<double>(count) / static_cast<double>(rows);
+  }
   result_.predicted.resize(static_cast<std::size_t>(rows));
   for (Index n = 0; n < rows; ++n)
     result_.outputs.col(n).maxCoeff(&result_.predicted[static_cast<std::size_t>(n)]);
+  return all;
 }
 
 TrainResult Run::run() {
@@ -251,7 +260,8 @@ TrainResult Run::run() {
     before_ = kept_.seconds;
     result_.resumed = true;
   }
-  good_ = weights_.theta();
+  remember();
+  good_ = kept_;
   saved_ = elapsed();
   result_.status = Status::converged;
   while (kept_.epoch < s_.epochs && epoch()) {
@@ -266,10 +276,15 @@ TrainResult Run::run() {
     }
   }
   if (result_.status == Status::converged) result_.message = fmt::format("all {} epochs are done", s_.epochs);
-  if (result_.status == Status::diverged) weights_.set_theta(good_);
+  if (result_.status == Status::diverged) {
+    // The file may hold a state from the middle of the epoch that failed.
+    weights_.set_theta(good_.theta);
+    concluded_ = false;
+    write(good_);
+  }
   c_.progress("looking at the result");
   result_.theta = weights_.theta();
-  conclude();
+  if (!concluded_) conclude();
   if (s_.probe > 0) {
     result_.probe = probe_.compare(*source_, result_.theta, true);
     result_.traces = probe_.traces(result_.theta);

@@ -21,15 +21,15 @@ class Weights {
   Eigen::VectorXf first_moment, second_moment;  ///< empty where the optimiser has none
 
  private:
-  struct Layer {
+  struct Piece {
     Index first, count;
-    double rate;
+    double rate, decay;
   };
 
   bool adam_;
   double momentum_;
   float least_;
-  std::vector<Layer> layers_;
+  std::vector<Piece> pieces_;  // weights and biases of each layer
   Eigen::VectorXf theta_;
 };
 

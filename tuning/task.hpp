@@ -11,6 +11,7 @@
 namespace tuning {
 
 using bilevel::InvalidInput;
+using bilevel::WrongOptions;
 using Index = bilevel::data::Index;
 
 enum class Model { automatic, ridge, logistic, softmax, poisson, huber, squared_hinge, lasso, elastic_net };
@@ -23,22 +24,6 @@ Model model_named(std::string_view text);
 Penalty penalty_named(std::string_view text);
 
 bool classifies(Model model);
-
-/// Everything that is wrong with the options of a command, collected so that all of it is said at once.
-class WrongOptions {
- public:
-  /// --`option` must satisfy `constraint` (words, as in "must be positive") and has `value`.
-  template <class Value>
-  void require(bool holds, std::string_view option, const Value& value, std::string_view constraint) {
-    if (!holds) texts_.push_back(fmt::format("--{} {} {}", option, value, constraint));
-  }
-  void throw_if_any() const {
-    if (!texts_.empty()) throw InvalidInput(fmt::format("{}", fmt::join(texts_, "; ")));
-  }
-
- private:
-  std::vector<std::string> texts_;
-};
 
 /// What a person asked of `tune`.
 struct Task {

@@ -220,18 +220,7 @@ std::function<int()> add_clean(CLI::App& program) {
                   "Where an interrupted run is kept (default: bilevel-clean-….ckpt here, removed at the end)")
       ->type_name("FILE");
   command.add_flag("--resume", a->resume, "Go on with an interrupted run of the same command");
-  const std::string group = "Reading the data";
-  command
-      .add_option("--target", a->data.options.target,
-                  "Column of labels: its name, or its number from 0 (-1: the last, which is the default)")
-      ->type_name("COLUMN")
-      ->group(group);
-  command
-      .add_option("--labels", a->data.options.labels,
-                  "File that holds the labels instead (IDX, NPY, or one value a line)")
-      ->type_name("FILE")
-      ->group(group);
-  a->data.add_to(command, DataArguments::Purpose::cleaning);
+  a->data.add_to(command, DataArguments::Purpose::classifying);
   command.footer(
       "What is minimised, natural logarithms:\n"
       "  inner  φ*(θ) = argmin of 1/n Σ_i σ(θ_i)·ℓ_i(φ) + ½λ‖φ‖² over the training rows, softmax losses "

@@ -15,6 +15,12 @@ void DataArguments::add_to(CLI::App& command, Purpose purpose) {
                           std::vector<std::string> words) {
     group(command.add_option(name, to, what)->check(CLI::IsMember(std::move(words)))->capture_default_str());
   };
+  if (purpose == Purpose::classifying) {
+    text("--target", options.target,
+         "Column of labels: its name, or its number from 0 (-1: the last, which is the default)", "COLUMN");
+    text("--labels", options.labels, "File that holds the labels instead (IDX, NPY, or one value a line)",
+         "FILE");
+  }
   if (purpose == Purpose::tuning) {
     text("--target", options.target,
          "Column to predict: its name, or its number from 0 (-1: the last, which is the default)", "COLUMN");

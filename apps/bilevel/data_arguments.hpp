@@ -13,9 +13,9 @@ struct DataArguments {
   std::string format = "auto", header = "auto", delimiter, missing = "refuse", storage = "auto";
   bilevel::data::ReadOptions options;
 
-  /// What the file is read for. Tuning also says which column is the target, and the columns of weights,
-  /// offsets and the split; for predictions the model knows what the columns are.
-  enum class Purpose { tuning, cleaning, predicting };
+  /// What the file is read for. Tuning and classifying also say which column is the target, tuning the
+  /// columns of weights, offsets and the split; for predictions the model knows what the columns are.
+  enum class Purpose { tuning, classifying, predicting };
   void add_to(CLI::App& command, Purpose purpose);
   bilevel::data::ReadOptions read_options() const;
 };

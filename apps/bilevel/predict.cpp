@@ -8,6 +8,7 @@
 #include "data_arguments.hpp"
 #include "json_output.hpp"
 #include "terminal.hpp"
+#include "training/network_file.hpp"
 #include "tuning/model_file.hpp"
 
 namespace app {
@@ -20,8 +21,53 @@ struct PredictArguments {
   DataArguments reading;
 };
 
+int deliver(const PredictArguments& a, const std::string& text, Index rows,
+            const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) fmt::print(stderr, "bilevel: note: {}\n", note);
+  if (a.output.empty()) {
+    fmt::print("{}", text);
+  } else {
+    write_text(a.output, text);
+    fmt::print("{} predictions written to {}\n", rows, a.output);
+  }
+  return ok;
+}
+
+int run_network(const PredictArguments& a) {
+  const training::SavedNetwork network = training::read_network(a.model);
+  if (network.schema.features == 0)
+    throw bilevel::InvalidInput(fmt::format(
+        "{}: this network was trained on drawn pictures, which no file looks like; train it on data",
+        a.model));
+  bilevel::data::ReadOptions options = a.reading.read_options();
+  options.target_optional = true;
+  const bilevel::data::Dataset data = bilevel::data::read(a.data, options, &network.schema);
+  Eigen::MatrixXd u = training::outputs_of(network, data).cast<double>().transpose();
+  const bool probable = network.settings.architecture.read_out == bilevel::networks::ReadOut::cross_entropy;
+  std::string text = "prediction";
+  for (const std::string& each : network.classes)
+    text += "," + csv_cell((probable ? "probability of " : "output of ") + each);
+  text += "\n";
+  for (Index i = 0; i < u.rows(); ++i) {
+    if (!u.row(i).allFinite())
+      throw bilevel::InvalidInput(fmt::format(
+          "{}: row {} gives no finite prediction: a value is missing or too large", a.data, i + 1));
+    Index best = 0;
+    const double largest = u.row(i).maxCoeff(&best);
+    if (probable) {
+      u.row(i) = (u.row(i).array() - largest).exp();
+      u.row(i) /= u.row(i).sum();
+    }
+    text += csv_cell(network.classes[static_cast<std::size_t>(best)]);
+    for (Index c = 0; c < u.cols(); ++c) text += fmt::format(",{}", u(i, c));
+    text += "\n";
+  }
+  return deliver(a, text, u.rows(), data.notes);
+}
+
 int run(const PredictArguments& a) {
   require_outputs("predict", {a.output}, {a.model, a.data});
+  if (training::is_network(a.model)) return run_network(a);
   const tuning::SavedModel model = tuning::read_model(a.model);
   bilevel::data::ReadOptions options = a.reading.read_options();
   options.target_optional = true;
@@ -61,22 +107,18 @@ int run(const PredictArguments& a) {
       text += fmt::format(",{}", m(i, 0));
     text += "\n";
   }
-  for (const std::string& note : data.notes) fmt::print(stderr, "bilevel: note: {}\n", note);
-  if (a.output.empty()) {
-    fmt::print("{}", text);
-  } else {
-    write_text(a.output, text);
-    fmt::print("{} predictions written to {}\n", m.rows(), a.output);
-  }
-  return ok;
+  return deliver(a, text, m.rows(), data.notes);
 }
 
 }  // namespace
 
 std::function<int()> add_predict(CLI::App& program) {
   auto a = std::make_shared<PredictArguments>();
-  CLI::App& command = *program.add_subcommand("predict", "Apply a model that bilevel tune has saved");
-  command.add_option("model", a->model, "The model, from bilevel tune --save")
+  CLI::App& command = *program.add_subcommand(
+      "predict", "Apply a model or a network that bilevel tune or bilevel train has saved");
+  command
+      .add_option("model", a->model,
+                  "The model, from bilevel tune --save, or the network, from bilevel train --save")
       ->required()
       ->type_name("MODEL");
   command
@@ -88,7 +130,8 @@ std::function<int()> add_predict(CLI::App& program) {
       ->type_name("FILE");
   a->reading.add_to(command, DataArguments::Purpose::predicting);
   command.footer(
-      "Examples:\n  bilevel predict model.json new.csv\n  bilevel predict model.json new.svm --output p.csv");
+      "Examples:\n  bilevel predict model.json new.csv\n  bilevel predict model.json new.svm --output p.csv\n"
+      "  bilevel predict net.json t10k-images-idx3-ubyte.gz --output p.csv");
   return [a] { return run(*a); };
 }
 

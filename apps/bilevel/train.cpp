@@ -29,7 +29,7 @@ using training::TrainResult;
 struct TrainArguments {
   training::TrainTask task;
   DataArguments data;
-  std::string json, report, save, start, checkpoint;
+  std::string json, report, save, netlist, start, checkpoint;
   bool resume = false;
   std::string command_line;
 };
@@ -96,7 +96,7 @@ int run(TrainArguments a) {
   training::TrainTask& task = a.task;
   task.reading = a.data.read_options();
   task.validate();
-  require_outputs("train", {a.json, a.report, a.save, a.checkpoint},
+  require_outputs("train", {a.json, a.report, a.save, a.netlist, a.checkpoint},
                   {task.data, task.test, task.reading.labels, task.test_labels, a.start});
   if (!task.data.empty() && !task.test.empty())
     require_not_the_data("train", task.data, {{"--test", task.test}},
@@ -106,6 +106,8 @@ int run(TrainArguments a) {
   const TrainData data = training::load(task);
   const Settings settings = training::settle_task(task, data.features(), data.train.rows(),
                                                   static_cast<Index>(data.classes.size()));
+  if (!a.netlist.empty() && !settings.architecture.resistive())
+    throw InvalidInput("--netlist needs --energy resistive: other networks are no circuits");
   std::optional<Eigen::VectorXf> start;
   if (!a.start.empty()) {
     const training::SavedNetwork saved = training::read_network(a.start);
@@ -142,8 +144,13 @@ int run(TrainArguments a) {
   write_outputs({{a.save,
                   [&] {
                     return training::network_text(
-                        {settings, result.theta, data.classes, data.shift, data.factor},
+                        {settings, result.theta, data.classes, data.shift, data.factor, data.schema},
                         std::string(bilevel::version));
+                  }},
+                 {a.netlist,
+                  [&] {
+                    return training::circuit_text(settings, result.theta, data.test.inputs.col(0),
+                                                  data.classes);
                   }},
                  {a.json, [&] { return json_text(j); }},
                  {a.report, [&] { return report::render(report::train_page(j)); }}});
@@ -203,6 +210,9 @@ std::function<int()> add_train(CLI::App& program) {
                   "implicit-neumann (recurrent backpropagation), backpropagation (predictive coding), …")
       ->group(learning);
   command.add_option("--beta", t.beta, "Strength of the nudge")->type_name("X")->group(learning);
+  command.add_option("--points", t.points, "Of ep-holomorphic: nudges on its circle, even (default: 8)")
+      ->type_name("N")
+      ->group(learning);
   command.add_option("--optimizer", t.optimizer, "sgd or adam")->group(learning);
   command.add_option("--learning-rate", t.learning_rate, "Of the first layer")
       ->type_name("X")
@@ -215,6 +225,9 @@ std::function<int()> add_train(CLI::App& program) {
       ->type_name("X")
       ->group(learning);
   command.add_option("--momentum", t.momentum, "Of sgd")->type_name("X")->group(learning);
+  command.add_option("--weight-decay", t.weight_decay, "A step takes rate × this × weight off each weight")
+      ->type_name("X")
+      ->group(learning);
   command
       .add_option("--probe", t.probe, "Rows on which the gradient is compared with the exact one; 0: none")
       ->type_name("N")
@@ -244,6 +257,12 @@ std::function<int()> add_train(CLI::App& program) {
       ->group(relaxation);
   const std::string outputs = "Results";
   command.add_option("--save", a->save, "Write the network")->type_name("FILE")->group(outputs);
+  command
+      .add_option(
+          "--netlist", a->netlist,
+          "Write a resistive network as a SPICE circuit, its inputs at the volts of the first test row")
+      ->type_name("FILE")
+      ->group(outputs);
   command.add_option("--report", a->report, "Write a report to read, one HTML file")
       ->type_name("FILE")
       ->group(outputs);
@@ -257,21 +276,11 @@ std::function<int()> add_train(CLI::App& program) {
   command.add_flag("--resume", a->resume, "Go on with a run that was stopped or diverged")->group(outputs);
   const std::string reading = "Reading the data";
   command
-      .add_option("--target", a->data.options.target,
-                  "Column of labels: its name, or its number from 0 (-1: the last, which is the default)")
-      ->type_name("COLUMN")
-      ->group(reading);
-  command
-      .add_option("--labels", a->data.options.labels,
-                  "File that holds the labels instead (IDX, NPY, or one value a line)")
-      ->type_name("FILE")
-      ->group(reading);
-  command
       .add_option("--scaling", t.scaling,
                   "auto, none, unit (at most 1 in size) or standard (mean 0, deviation 1)")
       ->capture_default_str()
       ->group(reading);
-  a->data.add_to(command, DataArguments::Purpose::cleaning);
+  a->data.add_to(command, DataArguments::Purpose::classifying);
   command.footer(
       "What is left out is chosen for the energy; docs/networks.md has the formulas and the defaults.\n\n"
       "Examples:\n"

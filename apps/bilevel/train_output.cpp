@@ -120,10 +120,12 @@ Json train_result(const std::string& command_line, const Settings& s, const Trai
                   {"parameters", a.parameters()}};
   j["settings"] = {{"estimator", s.estimator},
                    {"beta", p.beta},
+                   {"points", p.circle > 0 ? Json(p.circle) : Json(nullptr)},
                    {"optimizer", s.optimizer},
                    {"learning_rates", s.learning_rates},
                    {"momentum", s.momentum},
                    {"decay", s.decay},
+                   {"weight_decay", s.weight_decay},
                    {"batch", s.batch},
                    {"epochs", s.epochs},
                    {"schedule", name(p.free.schedule)},

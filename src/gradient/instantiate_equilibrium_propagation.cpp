@@ -2,6 +2,11 @@
 
 namespace bilevel {
 
+Stencil stencil_of(Nudge nudge, int points) {
+  return nudge == Nudge::central ? Stencil::central()
+                                 : Stencil::forward(nudge == Nudge::forward ? points : 2);
+}
+
 Violations EquilibriumPropagationOptions::validate() const {
   Violations v("equilibrium_propagation");
   v.require(points >= Stencil::least_points && points <= Stencil::most_points, "points", points,

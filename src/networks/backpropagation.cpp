@@ -4,6 +4,7 @@
 
 #include "gemm.hpp"
 #include "live_couplings.hpp"
+#include "read_out.hpp"
 
 namespace bilevel::networks {
 
@@ -57,25 +58,14 @@ BatchOutcome Backpropagation<S>::gradient(const S* theta, const S* inputs, const
   }
   BatchOutcome outcome;
   const Eigen::Map<const Matrix> y(targets, a.outputs(), batch);
-  Matrix& output = t.u.back();
+  const Matrix& output = t.u.back();
+  judge(a.read_out, output, y, outcome.cost, outcome.wrong);
   Matrix& error = t.back.back();
-  if (a.read_out == ReadOut::squared) {
-    error = output - y;
-    outcome.cost = 0.5 * static_cast<double>(error.squaredNorm());
-  } else {
+  if (a.read_out == ReadOut::squared)
+    error = output;
+  else
     loops.softmax(a.outputs(), batch, output.data(), error.data());
-    for (Index n = 0; n < batch; ++n)
-      for (Index i = 0; i < a.outputs(); ++i)
-        if (y(i, n) != 0)
-          outcome.cost -= static_cast<double>(y(i, n)) * std::log(static_cast<double>(error(i, n)));
-    error -= y;
-  }
-  for (Index n = 0; n < batch; ++n) {
-    Index chosen = 0, meant = 0;
-    output.col(n).maxCoeff(&chosen);
-    y.col(n).maxCoeff(&meant);
-    outcome.wrong += chosen != meant ? 1 : 0;
-  }
+  error -= y;
   const S share = S(1) / static_cast<S>(batch);
   for (Index k = last; k >= 1; --k) {
     const LayerParameters p = a.layer(k);

@@ -2,20 +2,21 @@
 
 #include <cmath>
 #include <limits>
-#include <numbers>
 
 #include "gemm.hpp"
+#include "read_out.hpp"
 
 namespace bilevel::networks {
 
 template <class S>
-Block<S>::Block(const LiveCouplings<S>& couplings)
+Block<S>::Block(const LiveCouplings<S>& couplings, bool holomorphic)
     : couplings_(couplings),
       a_(couplings.architecture()),
       loops_(kernels::table<S>()),
       squash_(squash_of(a_)) {
+  const Index most_columns = most_samples * (holomorphic ? 2 : 1);
   for (Index k = 1; k <= a_.depth(); ++k) {
-    const Matrix zero = Matrix::Zero(a_.width(k), most_samples);
+    const Matrix zero = Matrix::Zero(a_.width(k), most_columns);
     u_.push_back(zero);
     s_.push_back(squash_ != kernels::Squash::none && k < a_.depth() ? zero : Matrix());
     drive_.push_back(zero);
@@ -23,9 +24,11 @@ Block<S>::Block(const LiveCouplings<S>& couplings)
     rate_.push_back(Vector::Ones(a_.width(k)));
   }
   base_ = Matrix::Zero(a_.width(1), most_samples);
-  targets_ = output_base_ = softmax_ = Matrix::Zero(a_.outputs(), most_samples);
+  targets_ = softmax_ = Matrix::Zero(a_.outputs(), most_samples);
+  output_base_ = Matrix::Zero(a_.outputs(), most_columns);
   output_inverse_ = Vector::Ones(a_.outputs());
   moved_ = Vector::Zero(most_samples);
+  exponentials_.setZero(holomorphic ? a_.outputs() : 0);
   predicted_.assign(static_cast<std::size_t>(a_.depth()), 0);
   order_.resize(static_cast<std::size_t>(most_samples));
   outcomes_.reserve(static_cast<std::size_t>(most_samples));
@@ -41,6 +44,7 @@ void Block<S>::clamp(const S* inputs, const S* targets, Index samples) {
 template <class S>
 void Block<S>::clamp_received(const S* received, const S* targets, Index samples) {
   samples_ = active_ = samples;
+  parts_ = 1;
   std::fill(predicted_.begin(), predicted_.end(), char{0});
   outcomes_.assign(static_cast<std::size_t>(samples), {});
   const Eigen::Map<const Vector> bias(couplings_.bias(1), a_.width(1));
@@ -68,33 +72,36 @@ void Block<S>::start_at_rest() {
 
 template <class S>
 void Block<S>::load(Index k, const S* states, Index stride) {
-  for (Index c = 0; c < samples_; ++c) std::copy_n(states + c * stride, a_.width(k), at(u_, k).col(c).data());
-  if (at(s_, k).size() > 0)
-    loops_.squash(squash_, a_.width(k) * samples_, at(u_, k).data(), at(s_, k).data());
+  const Index units = a_.width(k);
+  for (Index c = 0; c < samples_; ++c) {
+    S* const u = at(u_, k).col(parts_ * c).data();
+    std::copy_n(states + c * stride, units, u);
+    if (parts_ == 2) std::fill_n(u + units, units, S(0));
+    // Where a state is real, so is what it sends.
+    if (at(s_, k).size() == 0) continue;
+    S* const s = at(s_, k).col(parts_ * c).data();
+    loops_.squash(squash_, units, u, s);
+    if (parts_ == 2) std::fill_n(s + units, units, S(0));
+  }
+}
+
+/// What is the same for all phases: real.
+template <class S>
+void Block<S>::set_columns(Matrix& m, const Matrix& real) {
+  part_of(m, 0) = real.leftCols(active_);
+  if (parts_ == 2) part_of(m, 1).setZero();
 }
 
 template <class S>
-void Block<S>::nudge_by(double beta) {
-  beta_ = static_cast<S>(beta);
-  const Index last = a_.depth();
-  const bool squared = a_.read_out == ReadOut::squared;
-  for (Index i = 0; i < a_.outputs(); ++i)
-    output_inverse_[i] = 1 / (couplings_.stiffness(last, i) + (squared ? beta_ : S(0)));
-  const Eigen::Map<const Vector> bias(couplings_.bias(last), a_.outputs());
-  output_base_.leftCols(samples_) = beta_ * targets_.leftCols(samples_);
-  if (last > 1) output_base_.leftCols(samples_).colwise() += bias;
-}
-
-template <class S>
-void Block<S>::relax(double beta, const RelaxationOptions& options) {
+void Block<S>::relax(std::complex<double> beta, const RelaxationOptions& options) {
   active_ = samples_;
   for (Index c = 0; c < samples_; ++c) order_[static_cast<std::size_t>(c)] = c;
   nudge_by(beta);
   const bool gradient = options.schedule == Schedule::gradient;
   for (Index k = 1; k <= a_.depth(); ++k)
     for (Index i = 0; i < a_.width(k); ++i) {
-      const S own =
-          couplings_.stiffness(k, i) + (k == a_.depth() && a_.read_out == ReadOut::squared ? beta_ : S(0));
+      const S own = couplings_.stiffness(k, i) +
+                    (k == a_.depth() && a_.read_out == ReadOut::squared ? beta_.real() : S(0));
       at(rate_, k)[i] = static_cast<S>(options.step) * (gradient ? own : S(1));
     }
   std::fill(predicted_.begin(), predicted_.end(), char{0});
@@ -146,22 +153,23 @@ void Block<S>::receive(Index k) {
   const Index units = a_.width(k);
   S keep = 0;
   if (k > 1) {
-    gemm(Transposed::no, Transposed::no, units, active_, a_.width(k - 1), S(1), couplings_.weights(k), units,
-         activity(k - 1), a_.width(k - 1), S(0), drive.data(), units);
+    gemm(Transposed::no, Transposed::no, units, columns(), a_.width(k - 1), S(1), couplings_.weights(k),
+         units, activity(k - 1), a_.width(k - 1), S(0), drive.data(), units);
     keep = 1;
   }
   if (k < a_.depth() && !narrow_above(k))
-    gemm(Transposed::yes, Transposed::no, units, active_, a_.width(k + 1), S(1), couplings_.weights(k + 1),
+    gemm(Transposed::yes, Transposed::no, units, columns(), a_.width(k + 1), S(1), couplings_.weights(k + 1),
          a_.width(k + 1), activity(k + 1), a_.width(k + 1), keep, drive.data(), units);
   else if (k == a_.depth() && k == 1)
-    drive.leftCols(active_) = base_.leftCols(active_);
+    set_columns(drive, base_);
   if (noise_ > 0) add_noise(drive);
 }
 
-/// Whether what layer k + 1 sends down is added while layer k moves. Noise is added before that.
+/// Whether what layer k + 1 sends down is added while layer k moves. Noise is added before that; complex
+/// states have columns enough for a product.
 template <class S>
 bool Block<S>::narrow_above(Index k) const {
-  return k < a_.depth() && couplings_.narrow(k + 1) && noise_ == 0;
+  return k < a_.depth() && couplings_.narrow(k + 1) && noise_ == 0 && parts_ == 1;
 }
 
 template <class S>
@@ -175,6 +183,7 @@ void Block<S>::receive_on_the_way(Index k, const S* above, kernels::LayerStep<S>
 template <class S>
 void Block<S>::give_way(Index k, const RelaxationOptions& options, bool watched) {
   const bool output = k == a_.depth();
+  if (output && parts_ == 2) return settle_complex_output(options, watched);
   if (output && a_.read_out == ReadOut::cross_entropy) return settle_softmax_output(watched);
   kernels::LayerStep<S> t;
   t.units = a_.width(k);
@@ -189,6 +198,7 @@ void Block<S>::give_way(Index k, const RelaxationOptions& options, bool watched)
   t.lower = couplings_.lower(k);
   t.upper = couplings_.upper(k);
   t.by_slope = options.schedule == Schedule::gradient;
+  if (parts_ == 2) return loops_.settle_complex(squash_, t, static_cast<S>(options.step));
   // A unit that divides by more than 1 needs the rate's path.
   if (options.step != 1 || t.by_slope || (!t.lower && (output || a_.resistive())))
     t.rate = at(rate_, k).data();
@@ -196,40 +206,11 @@ void Block<S>::give_way(Index k, const RelaxationOptions& options, bool watched)
   loops_.settle(output ? kernels::Squash::none : squash_, t);
 }
 
-/// One Newton step for u + β(softmax(u) − y) = drive + b. With p = softmax(u) the matrix is 1 + β(diag p −
-/// ppᵀ), which Sherman and Morrison's formula inverts; without a nudge it is the linear unit itself.
-template <class S>
-void Block<S>::settle_softmax_output(bool watched) {
-  const Index units = a_.outputs(), last = a_.depth();
-  S* const u = at(u_, last).data();
-  const S* const drive = at(drive_, last).data();
-  if (beta_ != 0) loops_.softmax(units, active_, u, softmax_.data());
-  for (Index c = 0; c < active_; ++c) {
-    S most = 0, across = 0, within = 0;
-    const S* const p = softmax_.data() + c * units;
-    for (Index i = c * units; i < (c + 1) * units && beta_ != 0; ++i) {
-      const S inverse = 1 / (1 + beta_ * softmax_.data()[i]);
-      across += softmax_.data()[i] * inverse *
-                (u[i] - drive[i] - output_base_.data()[i] + beta_ * softmax_.data()[i]);
-      within += softmax_.data()[i] * inverse * softmax_.data()[i];
-    }
-    const S shared = beta_ * across / (1 - beta_ * within);
-    for (Index i = 0; i < units; ++i) {
-      const Index at_unit = c * units + i;
-      S change = u[at_unit] - drive[at_unit] - output_base_.data()[at_unit];
-      if (beta_ != 0) change = (change + beta_ * p[i] + shared * p[i]) / (1 + beta_ * p[i]);
-      u[at_unit] -= change;
-      most = std::max(most, std::abs(change));
-    }
-    if (watched) moved_[c] = std::max(moved_[c], most);
-  }
-}
-
 /// drive_k = W_k s_{k−1}: what the layer below predicts, without the bias. Layer 1's is clamped.
 template <class S>
 void Block<S>::predict(Index k) {
   if (k == 1 || predicted_[static_cast<std::size_t>(k - 1)]) return;
-  gemm(Transposed::no, Transposed::no, a_.width(k), active_, a_.width(k - 1), S(1), couplings_.weights(k),
+  gemm(Transposed::no, Transposed::no, a_.width(k), columns(), a_.width(k - 1), S(1), couplings_.weights(k),
        a_.width(k), activity(k - 1), a_.width(k - 1), S(0), at(drive_, k).data(), a_.width(k));
   if (noise_ > 0) add_noise(at(drive_, k));
   predicted_[static_cast<std::size_t>(k - 1)] = 1;
@@ -239,7 +220,15 @@ template <class S>
 void Block<S>::find_error(Index k) {
   predict(k);
   Matrix& error = at(error_, k);
-  if (k == 1)
+  if (parts_ == 2) {
+    error.leftCols(columns()) = at(u_, k).leftCols(columns());
+    if (k == 1) {
+      part_of(error, 0) -= base_.leftCols(active_);
+    } else {
+      error.leftCols(columns()) -= at(drive_, k).leftCols(columns());
+      part_of(error, 0).colwise() -= Eigen::Map<const Vector>(couplings_.bias(k), a_.width(k));
+    }
+  } else if (k == 1)
     error.leftCols(active_) = at(u_, 1).leftCols(active_) - base_.leftCols(active_);
   else
     loops_.difference(a_.width(k), active_, at(u_, k).data(), at(drive_, k).data(), couplings_.bias(k), 0,
@@ -258,7 +247,7 @@ void Block<S>::descend(Index k, double rate, bool watched) {
   if (narrow_above(k)) {
     receive_on_the_way(k, error, t);
   } else {
-    gemm(Transposed::yes, Transposed::no, a_.width(k), active_, a_.width(k + 1), S(1),
+    gemm(Transposed::yes, Transposed::no, a_.width(k), columns(), a_.width(k + 1), S(1),
          couplings_.weights(k + 1), a_.width(k + 1), error, a_.width(k + 1), S(0), back.data(), a_.width(k));
     t.drive = back.data();
   }
@@ -267,7 +256,7 @@ void Block<S>::descend(Index k, double rate, bool watched) {
   t.u = at(u_, k).data();
   t.s = at(s_, k).data();
   t.moved = watched ? moved_.data() : nullptr;
-  loops_.descend(squash_, t, static_cast<S>(rate));
+  (parts_ == 2 ? loops_.descend_complex : loops_.descend)(squash_, t, static_cast<S>(rate));
   predicted_[static_cast<std::size_t>(k - 1)] = 0;  // overwritten
   predicted_[static_cast<std::size_t>(k)] = 0;      // s_k changed
 }
@@ -279,7 +268,7 @@ void Block<S>::step_predictive(const RelaxationOptions& options, bool watched, b
   whole.step = 1;
   whole.schedule = Schedule::even_odd;
   const auto settle_output = [&] {
-    if (last == 1) at(drive_, 1).leftCols(active_) = base_.leftCols(active_);
+    if (last == 1) set_columns(at(drive_, 1), base_);
     predict(last);
     give_way(last, whole, watched);
   };
@@ -326,11 +315,14 @@ void Block<S>::leave_settled(const RelaxationOptions& options, long steps) {
 template <class S>
 void Block<S>::swap_samples(Index a, Index b) {
   if (a == b) return;
+  const auto swap_states = [this, a, b](Matrix& each) {
+    each.middleCols(parts_ * a, parts_).swap(each.middleCols(parts_ * b, parts_));
+  };
   for (auto* layers : {&u_, &s_, &drive_, &error_})
     for (Matrix& each : *layers)
-      if (each.size() > 0) each.col(a).swap(each.col(b));
+      if (each.size() > 0) swap_states(each);
+  swap_states(output_base_);
   base_.col(a).swap(base_.col(b));
-  output_base_.col(a).swap(output_base_.col(b));
   targets_.col(a).swap(targets_.col(b));
   std::swap(moved_[a], moved_[b]);
   std::swap(order_[static_cast<std::size_t>(a)], order_[static_cast<std::size_t>(b)]);
@@ -348,43 +340,21 @@ void Block<S>::set_noise(double deviation, std::uint64_t seed) {
   noise_state_ = seed;
 }
 
-/// Box and Muller's method on a counter scrambled by splitmix.
+/// Keys by splitmix: one state for a block, another pair of keys for every layer and step.
 template <class S>
 void Block<S>::add_noise(Matrix& drive) {
-  const auto next = [this] {
-    std::uint64_t z = (noise_state_ += 0x9E3779B97F4A7C15ull);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-    return z ^ (z >> 31);
-  };
-  S* const values = drive.data();
-  const Index size = drive.rows() * active_;
-  for (Index i = 0; i < size; i += 2) {
-    const std::uint64_t bits = next();
-    const float first = (static_cast<float>(bits >> 40) + 0.5f) * 0x1p-24f;
-    const float turn = static_cast<float>((bits >> 8) & 0xFFFFFF) * 0x1p-24f;
-    const float radius = static_cast<float>(noise_) * std::sqrt(-2 * std::log(first));
-    values[i] += static_cast<S>(radius * std::cos(2 * std::numbers::pi_v<float> * turn));
-    if (i + 1 < size)
-      values[i + 1] += static_cast<S>(radius * std::sin(2 * std::numbers::pi_v<float> * turn));
-  }
+  std::uint64_t z = (noise_state_ += 0x9E3779B97F4A7C15ull);
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+  z ^= z >> 31;
+  loops_.add_noise(drive.rows() * columns(), static_cast<float>(noise_), static_cast<unsigned>(z),
+                   static_cast<unsigned>(z >> 32), drive.data());
 }
 
 template <class S>
 void Block<S>::judge(double& cost, Index& wrong) const {
-  const Matrix& u = at(u_, a_.depth());
-  for (Index c = 0; c < samples_; ++c) {
-    Index chosen = 0, meant = 0;
-    const S largest = u.col(c).maxCoeff(&chosen);
-    targets_.col(c).maxCoeff(&meant);
-    if (chosen != meant || !std::isfinite(largest)) ++wrong;
-    if (a_.read_out == ReadOut::squared) {
-      cost += 0.5 * static_cast<double>((u.col(c) - targets_.col(c)).squaredNorm());
-    } else {
-      const double sum = static_cast<double>((u.col(c).array() - largest).exp().sum());
-      cost += std::log(sum) + static_cast<double>(largest - targets_.col(c).dot(u.col(c)));
-    }
-  }
+  networks::judge(a_.read_out, at(u_, a_.depth()).leftCols(samples_), targets_.leftCols(samples_), cost,
+                  wrong);
 }
 
 template class Block<float>;

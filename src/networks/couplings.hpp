@@ -44,6 +44,7 @@ struct Couplings {
       const Parameters negative(theta.data() + p.bias + p.units, p.units, 1);
       b[i] = static_cast<T>(a.rail(k)) * (bias.col(0) - negative.col(0)).template cast<T>();
       d[i] = (bias.col(0) + negative.col(0)).template cast<T>();
+      if (!direction) d[i].array() += static_cast<T>(Architecture::leak);
       // Column by column, everything at once: these are the largest arrays of a circuit.
       const Parameters opposite(theta.data() + p.opposite, p.units, k == 1 ? p.inputs : 0);
       for (Index j = 0; j < p.inputs; ++j) {

@@ -34,6 +34,8 @@ class EnergyAt {
   const Matrix& activity(Index i) const { return i < 0 ? x_ : at(s_, i); }  ///< s_{k}, the input for i = −1
   const Matrix& slope(Index i) const { return at(slope_, i); }
   const Eigen::MatrixXd& free(Index i) const { return at(free_, i); }  ///< 0 for a unit that its bound holds
+  const Eigen::VectorXd& lower(Index i) const { return at(lower_, i); }
+  const Eigen::VectorXd& upper(Index i) const { return at(upper_, i); }
   /// Hopfield, resistive: D·u − I, the force of a linear unit. Predictive coding: the error ε.
   const Matrix& force(Index i) const { return at(force_, i); }
 
@@ -52,6 +54,18 @@ class EnergyAt {
       activate(i);
     }
     predictive() ? find_errors() : find_forces();
+  }
+
+  /// φ of the feed-forward network: every layer is what the one below predicts.
+  void forward_pass(const Eigen::VectorXd& theta, Vector& phi) {
+    couplings_.set(a_, theta);
+    for (Index i = 0, offset = 0; i < layers(); ++i) {
+      at(u_, i).noalias() = at(couplings_.w, i) * activity(i - 1);
+      at(u_, i).colwise() += at(couplings_.b, i);
+      activate(i);
+      phi.segment(offset, at(u_, i).size()) = at(u_, i).reshaped();
+      offset += at(u_, i).size();
+    }
   }
 
   /// ∂φ ΣE.

@@ -13,6 +13,15 @@ namespace bilevel::networks {
 
 struct NetworkProblem::Scratch {
   Scratch(const Architecture& a, const Samples& samples) : energy(a, samples.inputs), derivative(a) {}
+  /// Made when it is first asked for: most problems stay real.
+  EnergyAt<std::complex<double>>& complex_at(const Architecture& a, const Samples& samples) {
+    if (!complex_energy) {
+      complex_energy = std::make_unique<EnergyAt<std::complex<double>>>(a, samples.inputs);
+      complex_derivative = std::make_unique<Couplings<std::complex<double>>>(a);
+    }
+    return *complex_energy;
+  }
+
   EnergyAt<double> energy;
   Couplings<double> derivative;
   std::unique_ptr<EnergyAt<std::complex<double>>> complex_energy;
@@ -48,12 +57,21 @@ NetworkProblem::NetworkProblem(Architecture architecture, Samples samples, Vecto
     throw InvalidInput("network: with cross-entropy the targets of each sample must sum to 1");
   require_parameters(architecture_, initial_theta_);
   scratch_ = std::make_unique<Scratch>(architecture_, samples_);
+  initial_phi_ = Vector::Zero(architecture_.states() * batch());
+  if (architecture_.energy == Energy::predictive_coding)
+    scratch_->energy.forward_pass(initial_theta_, initial_phi_);
 }
 
 NetworkProblem::~NetworkProblem() = default;
 
-NetworkProblem::Vector NetworkProblem::initial_phi() const {
-  return Vector::Zero(architecture_.states() * batch());
+Index NetworkProblem::wrong(const Vector& phi) const {
+  const Index outputs = architecture_.outputs(), size = outputs * batch();
+  double costs = 0;
+  Index count = 0;
+  judge(architecture_.read_out,
+        Eigen::Map<const Eigen::MatrixXd>(phi.data() + phi.size() - size, outputs, batch()), samples_.targets,
+        costs, count);
+  return count;
 }
 
 double NetworkProblem::inner(const Vector& phi, const Vector& theta, Wanted<Vector> wanted) {
@@ -107,7 +125,7 @@ double NetworkProblem::nudged_residual(const Vector& phi, const Vector& theta, d
   energy.gradient(gradient);
   const Index last = architecture_.depth(), outputs = architecture_.outputs(), size = outputs * batch();
   const bool bounded = architecture_.bounded(last);
-  const Vector lower = architecture_.lower(last), upper = architecture_.upper(last);
+  const Vector &lower = energy.lower(last - 1), &upper = energy.upper(last - 1);
   Eigen::Map<Eigen::MatrixXd> slope(gradient.data() + phi.size() - size, outputs, batch());
   for (Index n = 0; n < batch(); ++n) {
     const auto u = energy.state(last - 1).col(n);
@@ -137,7 +155,7 @@ double NetworkProblem::distance_to_kink(const Vector& phi, const Vector& theta) 
   energy.place(theta, phi);
   for (Index i = 0; i < architecture_.depth(); ++i) {
     if (!architecture_.bounded(i + 1)) continue;
-    const Vector lower = architecture_.lower(i + 1), upper = architecture_.upper(i + 1);
+    const Vector &lower = energy.lower(i), &upper = energy.upper(i);
     for (Index n = 0; n < batch(); ++n)
       for (Index j = 0; j < lower.size(); ++j) {
         const double u = energy.state(i)(j, n),
@@ -161,7 +179,7 @@ Constants NetworkProblem::constants(const Vector& theta, const Vector& center, d
   c.outer_cross_lipschitz = 0;
   double spread = 2;
   if (architecture_.resistive()) {
-    const double a = std::max(architecture_.gain, architecture_.depth() > 1 ? architecture_.gain : 1.0);
+    const double a = architecture_.gain;
     Index most = 0;
     for (Index k = 1; k <= architecture_.depth(); ++k) {
       const Index above = k < architecture_.depth() ? architecture_.width(k + 1) : 0;
@@ -180,15 +198,11 @@ Holomorphic* NetworkProblem::holomorphic() {
 void NetworkProblem::complex_derivatives(const Eigen::VectorXcd& phi, const Vector& theta,
                                          std::complex<double> beta, ComplexWanted wanted) {
   using Complex = std::complex<double>;
-  auto& energy = scratch_->complex_energy;
-  if (!energy) {
-    energy = std::make_unique<EnergyAt<Complex>>(architecture_, samples_.inputs);
-    scratch_->complex_derivative = std::make_unique<Couplings<Complex>>(architecture_);
-  }
-  energy->place(theta, phi);
+  EnergyAt<Complex>& energy = scratch_->complex_at(architecture_, samples_);
+  energy.place(theta, phi);
   const double share = 1 / static_cast<double>(batch());
   if (wanted.phi) {
-    energy->gradient(*wanted.phi);
+    energy.gradient(*wanted.phi);
     const Index outputs = architecture_.outputs(), size = outputs * batch();
     const Eigen::Map<const Eigen::MatrixXcd> u(phi.data() + phi.size() - size, outputs, batch());
     Eigen::Map<Eigen::MatrixXcd> slope(wanted.phi->data() + phi.size() - size, outputs, batch());
@@ -197,7 +211,7 @@ void NetworkProblem::complex_derivatives(const Eigen::VectorXcd& phi, const Vect
     *wanted.phi *= share;
   }
   if (wanted.theta) {
-    energy->parameters(*scratch_->complex_derivative);
+    energy.parameters(*scratch_->complex_derivative);
     scratch_->complex_derivative->pull_back(architecture_, *wanted.theta);
     *wanted.theta *= share;
   }
@@ -205,7 +219,7 @@ void NetworkProblem::complex_derivatives(const Eigen::VectorXcd& phi, const Vect
 
 bool NetworkProblem::complex_hessian(const Eigen::VectorXcd& phi, const Vector& theta,
                                      std::complex<double> beta, Eigen::MatrixXcd& out) {
-  EnergyAt<std::complex<double>> energy(architecture_, samples_.inputs);
+  EnergyAt<std::complex<double>>& energy = scratch_->complex_at(architecture_, samples_);
   energy.place(theta, phi);
   assemble(architecture_, samples_, energy, beta, out);
   return true;

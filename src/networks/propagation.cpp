@@ -1,6 +1,9 @@
 #include <bilevel/networks/propagation.hpp>
 
 #include <cmath>
+#include <complex>
+#include <limits>
+#include <numbers>
 #include <random>
 
 #ifdef _OPENMP
@@ -8,6 +11,7 @@
 #endif
 
 #include <bilevel/gradient/stencil.hpp>
+#include <bilevel/problems/kernels.hpp>
 
 #include "block.hpp"
 #include "gemm.hpp"
@@ -19,6 +23,7 @@ Violations PropagationOptions::validate() const {
   v.require(points >= Stencil::least_points && points <= Stencil::most_points, "points", points,
             "must be 2 to 8");
   v.require(beta != 0 && std::isfinite(beta), "beta", beta, "must be finite and not 0");
+  v.require(circle >= 0 && circle <= 64 && circle % 2 == 0, "circle", circle, "must be even, 0 to 64");
   v.not_negative("noise", noise);
   return v.add(free.validate("propagation.free")).add(nudged.validate("propagation.nudged"));
 }
@@ -35,18 +40,36 @@ struct Blocks {
   Index size(Index i) const { return first(i + 1) - first(i); }
 };
 
+/// A nudge of `strength`·β, and the weight of its ∂θE in the estimate times β.
+struct Phase {
+  std::complex<double> strength, weight;
+};
+
+/// Those of the stencil, or of the upper half of the circle: the lower one has their complex conjugates.
+std::vector<Phase> phases_of(const PropagationOptions& o) {
+  std::vector<Phase> phases;
+  for (int k = 0; k < o.circle / 2; ++k) {
+    const auto point = std::polar(1.0, std::numbers::pi * (2 * k + 1) / o.circle);
+    phases.push_back({point, 2.0 / (static_cast<double>(o.circle) * point)});
+  }
+  if (o.circle > 0) return phases;
+  const Stencil stencil = stencil_of(o.nudge, o.points);
+  for (std::size_t i = 0; i < stencil.points().size(); ++i)
+    phases.push_back({static_cast<double>(stencil.points()[i]), stencil.coefficient(i)});
+  return phases;
+}
+
 /// Columns of one layer's weight gradient: what a thread takes at a time.
 struct Slab {
   Index layer, first, count;
 };
 
-int thread_count() {
-#ifdef _OPENMP
-  return omp_get_max_threads();
-#else
-  return 1;
-#endif
+/// The noise of a block, apart from every other block's: a generator that counts in steps of its own constant
+/// must not be started at multiples of it.
+std::uint64_t noise_of(std::uint64_t seed, Index block) {
+  return seed ^ (0xD1B54A32D192ED03ull * static_cast<std::uint64_t>(block + 1));
 }
+
 int thread_number() {
 #ifdef _OPENMP
   return omp_get_thread_num();
@@ -65,11 +88,13 @@ struct Propagation<S>::State {
   State(Architecture architecture, PropagationOptions wanted)
       : a((architecture.validate().throw_if_any(), std::move(architecture))),
         options((wanted.validate().throw_if_any(), wanted)),
-        stencil(options.nudge == Nudge::central
-                    ? Stencil::central()
-                    : Stencil::forward(options.nudge == Nudge::forward ? options.points : 2)),
+        phases(phases_of(options)),
         couplings(a) {
-    for (int t = 0; t < thread_count(); ++t) blocks.push_back(std::make_unique<Block<S>>(couplings));
+    if (options.circle > 0 && !a.smooth())
+      throw InvalidInput(fmt::format("propagation.circle: {} units are not analytic; sigmoid and tanh are",
+                                     name(a.activation)));
+    for (int t = 0; t < problems::kernels::threads(); ++t)
+      blocks.push_back(std::make_unique<Block<S>>(couplings, options.circle > 0));
     for (Index k = 1; k <= a.depth(); ++k) {
       const Index columns = a.width(k - 1), parts = std::min<Index>(8, (columns + 31) / 32);
       for (Index p = 0; p < parts; ++p)
@@ -83,9 +108,13 @@ struct Propagation<S>::State {
     squares.resize(static_cast<std::size_t>(a.depth()));
   }
 
-  /// How many phases of the stencil have a weight, and how many columns layer k keeps for a batch.
-  Index phases() const { return static_cast<Index>(stencil.points().size()); }
-  Index columns(Index k, Index batch) const { return k == 1 ? batch : phases() * batch; }
+  /// Columns that layer k keeps for a batch: those of real parts, and with the imaginary ones behind them.
+  Index real_columns(Index k, Index batch) const {
+    return k == 1 ? batch : static_cast<Index>(phases.size()) * batch;
+  }
+  Index columns(Index k, Index batch) const {
+    return real_columns(k, batch) * (k > 1 && options.circle > 0 ? 2 : 1);
+  }
 
   void make_room(Index batch) {
     if (batch <= room) return;
@@ -100,7 +129,8 @@ struct Propagation<S>::State {
     per_block.resize(static_cast<std::size_t>(Blocks<S>{batch}.count()));
   }
 
-  void keep_phase(const Block<S>& block, Index phase, S weight, Index first, Index batch, bool fresh);
+  void keep_phase(const Block<S>& block, std::size_t phase, Index first, Index batch);
+  void keep_complex_phase(const Block<S>& block, std::size_t phase, Index first, Index batch);
   void receive(std::size_t row_slab, const S* inputs, Index batch);
   void settle_block(Block<S>& block, S* states, Index first, BatchOutcome& outcome);
   void nudge_block(Block<S>& block, Index first, Index count, Index batch, double beta, BatchOutcome& outcome,
@@ -108,10 +138,11 @@ struct Propagation<S>::State {
   void weight_gradient(const Slab& slab, const S* inputs, Index batch, S scale, S* gradient);
   void bias_gradient(Index k, Index batch, S scale, S* gradient);
   BatchOutcome sum(Index batch) const;
+  double least_stiffness(double beta) const;
 
   Architecture a;
   PropagationOptions options;
-  Stencil stencil;
+  std::vector<Phase> phases;
   LiveCouplings<S> couplings;
   std::uint64_t gradients = 0;
   std::vector<std::unique_ptr<Block<S>>> blocks;
@@ -122,7 +153,8 @@ struct Propagation<S>::State {
   Index room = 0;
   Matrix received;  // W_1 x
   // What the weight gradients are products of: layer 1 sums its phases, since its inputs are the same in all;
-  // the others have the phases side by side, with the stencil's weights in `post`.
+  // the others have the phases side by side, with the phases' weights in `post`. Of complex phases the real
+  // part counts: Re(αp·qᵀ) = Re(αp)·Re(q)ᵀ − Im(αp)·Im(q)ᵀ.
   std::vector<Matrix> post, pre;
   std::vector<Matrix> squares;  // resistive: Σ_i α_i ½u²
   std::vector<Vector> bend;     // ∂E/∂D, summed over the batch
@@ -130,13 +162,14 @@ struct Propagation<S>::State {
 };
 
 template <class S>
-void Propagation<S>::State::keep_phase(const Block<S>& block, Index phase, S weight, Index first, Index batch,
-                                       bool fresh) {
+void Propagation<S>::State::keep_phase(const Block<S>& block, std::size_t phase, Index first, Index batch) {
   const Index count = block.samples();
+  const bool fresh = phase == 0;
+  const auto weight = static_cast<S>(phases[phase].weight.real());
   for (Index k = 1; k <= a.depth(); ++k) {
     const auto i = static_cast<std::size_t>(k - 1);
     const Eigen::Map<const Matrix> from(block.post(k), a.width(k), count);
-    const Index column = k == 1 ? first : phase * batch + first;
+    const Index column = k == 1 ? first : static_cast<Index>(phase) * batch + first;
     auto to = post[i].middleCols(column, count);
     if (k == 1 && !fresh)
       to += weight * from;
@@ -151,6 +184,35 @@ void Propagation<S>::State::keep_phase(const Block<S>& block, Index phase, S wei
       square = (S(0.5) * weight) * from.cwiseAbs2();
     else
       square += (S(0.5) * weight) * from.cwiseAbs2();
+  }
+}
+
+template <class S>
+void Propagation<S>::State::keep_complex_phase(const Block<S>& block, std::size_t phase, Index first,
+                                               Index batch) {
+  const Index count = block.samples();
+  const auto weight = std::complex<S>(phases[phase].weight);
+  const auto part = [count](const S* columns, Index units, Index which) {
+    return Eigen::Map<const Matrix, 0, Eigen::OuterStride<>>(columns + which * units, units, count,
+                                                             Eigen::OuterStride<>(2 * units));
+  };
+  for (Index k = 1; k <= a.depth(); ++k) {
+    const auto i = static_cast<std::size_t>(k - 1);
+    const auto re = part(block.post(k), a.width(k), 0), im = part(block.post(k), a.width(k), 1);
+    // The inputs are real and the same in all phases.
+    if (k == 1) {
+      auto to = post[i].middleCols(first, count);
+      if (phase == 0)
+        to = weight.real() * re - weight.imag() * im;
+      else
+        to += weight.real() * re - weight.imag() * im;
+      continue;
+    }
+    const Index column = static_cast<Index>(phase) * batch + first, behind = real_columns(k, batch);
+    post[i].middleCols(column, count) = weight.real() * re - weight.imag() * im;
+    post[i].middleCols(behind + column, count) = -(weight.real() * im + weight.imag() * re);
+    pre[i].middleCols(column, count) = part(block.activity(k - 1), a.width(k - 1), 0);
+    pre[i].middleCols(behind + column, count) = part(block.activity(k - 1), a.width(k - 1), 1);
   }
 }
 
@@ -192,19 +254,19 @@ void Propagation<S>::State::nudge_block(Block<S>& block, Index first, Index coun
   for (Index k = 1; k <= a.depth(); ++k)
     starts[static_cast<std::size_t>(k - 1)].leftCols(count) =
         Eigen::Map<const Matrix>(block.states(k), a.width(k), count);
-  bool fresh = true;
-  for (Index i = 0; i < phases(); ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    const double strength = stencil.points()[at] * beta;
-    if (strength != 0) {
-      if (!fresh || i > 0)
-        for (Index k = 1; k <= a.depth(); ++k)
-          block.load(k, starts[static_cast<std::size_t>(k - 1)].data(), a.width(k));
-      block.relax(strength, options.nudged);
+  const auto load = [&] {
+    for (Index k = 1; k <= a.depth(); ++k)
+      block.load(k, starts[static_cast<std::size_t>(k - 1)].data(), a.width(k));
+  };
+  const bool complex = options.circle > 0;
+  if (complex) block.enter_complex_plane();
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    if (phases[i].strength != 0.0) {
+      if (i > 0 || complex) load();
+      block.relax(phases[i].strength * beta, options.nudged);
       for (const SampleOutcome& each : block.outcomes()) outcome.nudged_residual += each.moved;
     }
-    keep_phase(block, i, static_cast<S>(stencil.coefficient(at)), first, batch, fresh);
-    fresh = false;
+    complex ? keep_complex_phase(block, i, first, batch) : keep_phase(block, i, first, batch);
   }
 }
 
@@ -214,7 +276,7 @@ void Propagation<S>::State::bias_gradient(Index k, Index batch, S scale, S* grad
   const auto i = static_cast<std::size_t>(k - 1);
   const LayerParameters p = a.layer(k);
   Eigen::Map<Vector> bias(gradient + p.bias, p.units);
-  bias = scale * post[i].leftCols(columns(k, batch)).rowwise().sum();
+  bias = scale * post[i].leftCols(real_columns(k, batch)).rowwise().sum();
   if (!a.resistive()) return;
   bend[i] = -scale * squares[i].leftCols(batch).rowwise().sum();
   bias *= static_cast<S>(a.rail(k));
@@ -262,8 +324,18 @@ BatchOutcome Propagation<S>::State::sum(Index batch) const {
   total.cost *= share;
   total.residual *= share;
   total.steps *= share;
-  total.nudged_residual *= share / static_cast<double>(std::max<Index>(1, phases()));
+  total.nudged_residual *= share / static_cast<double>(phases.size());
   return total;
+}
+
+template <class S>
+double Propagation<S>::State::least_stiffness(double beta) const {
+  double least = std::numeric_limits<double>::infinity(), most_against = 0;
+  for (Index i = 0; i < a.outputs(); ++i)
+    least = std::min(least, static_cast<double>(couplings.stiffness(a.depth(), i)));
+  for (const Phase& phase : phases) most_against = std::min(most_against, phase.strength.real() * beta);
+  // The cost's own curvature is 1, that of cross-entropy at most ½.
+  return least + most_against * (a.read_out == ReadOut::squared ? 1 : 0.5);
 }
 
 template <class S>
@@ -319,8 +391,7 @@ BatchOutcome Propagation<S>::gradient(const S* theta, const S* inputs, const S* 
 #pragma omp for schedule(dynamic, 1)
     for (Index i = 0; i < count; ++i) {
       const Index first = division.first(i), size = division.size(i);
-      block.set_noise(s.options.noise,
-                      noise_seed + 0x9E3779B97F4A7C15ull * static_cast<std::uint64_t>(i + 1));
+      block.set_noise(s.options.noise, noise_of(noise_seed, i));
       block.clamp_received(s.received.data() + first * s.a.width(1), targets + first * s.a.outputs(), size);
       s.settle_block(block, states, first, s.per_block[static_cast<std::size_t>(i)]);
       s.nudge_block(block, first, size, batch, beta, s.per_block[static_cast<std::size_t>(i)],
@@ -333,6 +404,7 @@ BatchOutcome Propagation<S>::gradient(const S* theta, const S* inputs, const S* 
       s.weight_gradient(s.slabs[static_cast<std::size_t>(i)], inputs, batch, scale, gradient);
   }
   BatchOutcome outcome = s.sum(batch);
+  outcome.stiffness = s.least_stiffness(beta);
   // Every state of the last layer is in its bias gradient, and every weight is in some state.
   outcome.finite = outcome.finite && Eigen::Map<const typename State::Vector>(
                                          gradient + s.a.layer(s.a.depth()).bias, s.a.outputs())
@@ -355,7 +427,7 @@ BatchOutcome Propagation<S>::settle(const S* theta, const S* inputs, const S* ta
   for (Index i = 0; i < count; ++i) {
     Block<S>& block = *s.blocks[static_cast<std::size_t>(thread_number())];
     const Index first = division.first(i), size = division.size(i);
-    block.set_noise(s.options.noise, noise_seed + 0x9E3779B97F4A7C15ull * static_cast<std::uint64_t>(i + 1));
+    block.set_noise(s.options.noise, noise_of(noise_seed, i));
     block.clamp(inputs + first * s.a.inputs(), targets + first * s.a.outputs(), size);
     s.settle_block(block, nullptr, first, s.per_block[static_cast<std::size_t>(i)]);
     if (outputs)

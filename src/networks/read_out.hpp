@@ -22,15 +22,29 @@ Column<T> softmax(const U& u) {
 /// L_out of one sample.
 template <class U, class Y>
 double cost(ReadOut read_out, const U& u, const Y& y) {
-  if (read_out == ReadOut::squared) return 0.5 * (u - y).squaredNorm();
-  const double shift = u.maxCoeff();
-  return std::log((u.array() - shift).exp().sum()) + shift - y.dot(u);
+  if (read_out == ReadOut::squared) return 0.5 * static_cast<double>((u - y).squaredNorm());
+  const auto shift = u.maxCoeff();
+  return std::log(static_cast<double>((u.array() - shift).exp().sum())) +
+         static_cast<double>(shift - y.dot(u));
 }
 
 template <class T, class U, class Y>
 Column<T> cost_slope(ReadOut read_out, const U& u, const Y& y) {
   if (read_out == ReadOut::squared) return u - y.template cast<T>();
   return softmax<T>(u) - y.template cast<T>();
+}
+
+/// One sample a column: adds what their outputs cost, and counts those whose largest output is not where the
+/// target's is.
+template <class U, class Y>
+void judge(ReadOut read_out, const U& u, const Y& y, double& costs, Index& wrong) {
+  for (Index n = 0; n < u.cols(); ++n) {
+    Index chosen = 0, meant = 0;
+    const auto largest = u.col(n).maxCoeff(&chosen);
+    y.col(n).maxCoeff(&meant);
+    if (chosen != meant || !std::isfinite(largest)) ++wrong;
+    costs += cost(read_out, u.col(n), y.col(n));
+  }
 }
 
 /// h += β·∂²cost on the last rows and columns.

@@ -45,6 +45,40 @@ TEST(TrainCommand, DrawnDigitsAndAllOutputs) {
   EXPECT_LT(more["epochs"][0]["train_error"].get<double>(), j["epochs"][0]["train_error"].get<double>());
 }
 
+TEST(TrainCommand, ASavedNetworkPredictsAndACircuitIsWritten) {
+  const std::string net = scratch("kinds.json"), circuit = scratch("kinds.cir"),
+                    out = scratch("kinds.out.csv");
+  std::string text;
+  for (int i = 0; i < 200; ++i)
+    text += fmt::format("{},{},{}\n", i % 11, i % 7, i % 11 > i % 7 ? "up" : "down");
+  const std::string data = write("kinds.csv", text);
+  const json j = run_json(
+      fmt::format("train {} --energy resistive --layers 20 --epochs 30 --save {} --netlist {} --probe 0",
+                  data, net, circuit),
+      0);
+  EXPECT_LT(j["epochs"].back()["test_error"].get<double>(), 0.15);
+  const std::string netlist = slurp(circuit);
+  EXPECT_EQ(netlist.find("* resistive network 2-20-2, inputs at V0 to V3, outputs: n"), 0U)
+      << netlist.substr(0, 90);
+  // 20 hidden units with 4 inputs, 2 rails and a leak, 2 outputs with 20, 2 and 1.
+  EXPECT_NE(netlist.find("\nR185 "), std::string::npos);
+  EXPECT_EQ(netlist.find("\nR186 "), std::string::npos);
+  const Result r = run(fmt::format("predict {} {} --output {}", net, data, out));
+  EXPECT_EQ(r.code, 0) << r.err;
+  const std::string answers = slurp(out);
+  EXPECT_EQ(answers.find("prediction,output of down,output of up\n"), 0U) << answers.substr(0, 60);
+  long right = 0, row = 0;
+  for (std::size_t at = answers.find('\n') + 1; at < answers.size(); at = answers.find('\n', at) + 1, ++row)
+    right += answers.compare(at, 2, row % 11 > row % 7 ? "up" : "do") == 0 ? 1 : 0;
+  EXPECT_EQ(row, 200);
+  EXPECT_GT(right, 170);
+  EXPECT_EQ(run(fmt::format("train --netlist {} --epochs 1 --rows 200", circuit)).code, 2);
+  const json drawn = run_json(fmt::format("train --rows 200 --layers 8 --epochs 1 --save {}", net), 0);
+  const Result none = run(fmt::format("predict {} {}", net, data));
+  EXPECT_EQ(none.code, 2);
+  EXPECT_NE(none.err.find("trained on drawn pictures"), std::string::npos) << none.err;
+}
+
 TEST(TrainCommand, RefusalsNameWhatIsWrong) {
   const auto refused = [](const std::string& arguments, const std::string& part) {
     const Result r = run("train " + arguments);

@@ -9,6 +9,10 @@
 #include <bilevel/networks/layered_circuit.hpp>
 #include <bilevel/problem/check.hpp>
 
+#include <refusal.hpp>
+
+#include "network_cases.hpp"
+
 namespace bilevel::networks {
 namespace {
 
@@ -86,17 +90,6 @@ TEST(CircuitProblem, SamplesAreSettledOneByOne) {
   EXPECT_THROW(problem.select({}), InvalidInput);
 }
 
-/// The text of the InvalidInput that `work` throws.
-template <class Work>
-std::string refusal(Work&& work) {
-  try {
-    work();
-  } catch (const InvalidInput& e) {
-    return e.what();
-  }
-  return "accepted";
-}
-
 TEST(CircuitProblem, NamesWhatItRefuses) {
   CircuitProblem problem = small_problem(1);
   CircuitSolver solver(problem);
@@ -138,6 +131,49 @@ TEST(CircuitProblem, SaysWhichNodeFloats) {
   const auto s = solver.solve(theta, 0, problem.initial_phi());
   EXPECT_EQ(s.status, Status::singular);
   EXPECT_NE(s.message.find(fmt::format("node {} floats", node)), std::string::npos) << s.message;
+}
+
+/// The circuit of a resistive network rests where the network does, the closer the more ideal its diodes.
+TEST(LayeredCircuit, IsTheResistiveNetwork) {
+  for (const std::vector<Index>& layers : {std::vector<Index>{5, 3}, {5, 7, 3}, {5, 6, 4, 3}}) {
+    const Architecture a{.energy = Energy::resistive,
+                         .layers = layers,
+                         .activation = Activation::diode,
+                         .input_gain = 8,
+                         .gain = 1.5};
+    SCOPED_TRACE(network_cases::label(a));
+    NetworkProblem network = network_cases::problem(a, 6, 11);
+    Relaxation relaxation(network, network_cases::tight(a));
+    const Vec theta = network.initial_theta();
+    const Vec phi = relaxation.solve(theta, 0, network.initial_phi()).phi;
+    const Eigen::Map<const Mat> outputs(phi.data() + phi.size() - 6 * a.outputs(), a.outputs(), 6);
+    double before = 0;
+    for (const double emission : {0.1, 0.01}) {
+      LayeredCircuit built = layered_circuit(a, theta, {.emission = emission});
+      const Mat volts = built.sources(network.samples().inputs);
+      ASSERT_EQ(static_cast<std::size_t>(volts.rows()), built.circuit.sources.size());
+      double worst = 0;
+      for (Index n = 0; n < 6; ++n) {
+        for (std::size_t i = 0; i < built.circuit.sources.size(); ++i)
+          built.circuit.sources[i].volts = volts(static_cast<Index>(i), n);
+        const OperatingPoint rest = operating_point(built.circuit);
+        ASSERT_TRUE(succeeded(rest.status)) << rest.message;
+        for (Index i = 0; i < a.outputs(); ++i)
+          worst = std::max(
+              worst, std::abs(rest.voltages[built.outputs[static_cast<std::size_t>(i)]] - outputs(i, n)));
+      }
+      if (layers.size() == 2) {
+        EXPECT_LE(worst, 1e-9);
+      } else if (before > 0) {
+        EXPECT_LE(worst, 0.01);
+        EXPECT_NEAR(before / worst, 10, 4);
+      }
+      before = worst;
+    }
+  }
+  const Architecture hopfield{.energy = Energy::hopfield, .layers = {5, 3}};
+  EXPECT_NE(refusal([&] { layered_circuit(hopfield, Vec::Zero(18)); }).find("hopfield is no circuit"),
+            std::string::npos);
 }
 
 TEST(LayeredCircuit, NamesWhatItRefuses) {

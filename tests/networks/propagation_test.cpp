@@ -32,14 +32,9 @@ PropagationOptions options_of(const Architecture& a, const Kind& kind) {
 /// The same phases by the inner solver, the gradient from ∂θL_in as the estimator's formula has it.
 Vec by_the_formula(NetworkProblem& network, const PropagationOptions& o) {
   const Vec& theta = network.initial_theta();
-  const Stencil stencil = o.nudge == Nudge::central ? Stencil::central() : Stencil::forward(o.points);
-  Vec start = network.initial_phi();
-  if (network.architecture().energy == Energy::predictive_coding) {
-    Relaxation tightly(network, tight(network.architecture()));
-    start = tightly.solve(theta, 0, start).phi;
-  }
+  const Stencil stencil = bilevel::stencil_of(o.nudge, o.points);
   Relaxation free(network, o.free), nudged(network, o.nudged);
-  const Vec settled = free.solve(theta, 0, start).phi;
+  const Vec settled = free.solve(theta, 0, network.initial_phi()).phi;
   Vec gradient = Vec::Zero(theta.size()), slope(theta.size());
   for (std::size_t i = 0; i < stencil.points().size(); ++i) {
     const double beta = stencil.points()[i] * o.beta;
@@ -171,17 +166,22 @@ TEST(Propagation, AllocatesNothingOnceABatchWasSeen) {
     if (a.layers.size() != 3) continue;
     SCOPED_TRACE(label(a));
     NetworkProblem network = problem(a, 40, 5);
-    Propagation<double> fast(a, options_of(a, kinds[3]));
-    Vec gradient(network.initial_theta().size());
-    const Vec theta = network.initial_theta();
-    const auto once = [&] {
-      fast.gradient(theta.data(), network.samples().inputs.data(), network.samples().targets.data(), 40,
-                    nullptr, gradient.data());
-    };
-    once();
-    const auto before = bilevel::conformance::allocations.load();
-    once();
-    EXPECT_EQ(bilevel::conformance::allocations.load(), before);
+    for (const int circle : {0, 4}) {
+      if (circle > 0 && !a.smooth()) continue;
+      PropagationOptions o = options_of(a, kinds[3]);
+      o.circle = circle;
+      Propagation<double> fast(a, o);
+      Vec gradient(network.initial_theta().size());
+      const Vec theta = network.initial_theta();
+      const auto once = [&] {
+        fast.gradient(theta.data(), network.samples().inputs.data(), network.samples().targets.data(), 40,
+                      nullptr, gradient.data());
+      };
+      once();
+      const auto before = bilevel::conformance::allocations.load();
+      once();
+      EXPECT_EQ(bilevel::conformance::allocations.load(), before) << circle << " points on a circle";
+    }
   }
 }
 
@@ -195,6 +195,43 @@ TEST(Propagation, SaysThatAStateIsNotFinite) {
   EXPECT_FALSE(fast.gradient(theta.data(), network.samples().inputs.data(), network.samples().targets.data(),
                              4, nullptr, gradient.data())
                    .finite);
+}
+
+TEST(Propagation, SaysThatANudgeOutweighsAnOutput) {
+  for (const Architecture& a : architectures()) {
+    if (a.layers.size() != 3) continue;
+    SCOPED_TRACE(label(a));
+    NetworkProblem network = problem(a, 4, 1);
+    const Vec theta = network.initial_theta();
+    Vec gradient(theta.size());
+    const auto stiffness = [&](Nudge nudge, double beta) {
+      PropagationOptions o = options_of(a, {nudge, 2});
+      o.beta = beta;
+      return Propagation<double>(a, o)
+          .gradient(theta.data(), network.samples().inputs.data(), network.samples().targets.data(), 4,
+                    nullptr, gradient.data())
+          .stiffness;
+    };
+    const double own = stiffness(Nudge::forward, 5), cost = a.read_out == ReadOut::squared ? 1 : 0.5;
+    EXPECT_GT(own, 0);
+    EXPECT_NEAR(stiffness(Nudge::central, 0.9 * own / cost), 0.1 * own, 1e-12);
+    EXPECT_LT(stiffness(Nudge::central, 1.1 * own / cost), 0);
+  }
+}
+
+/// A hidden unit that no current reaches rests at zero, and the network goes on without it.
+TEST(Propagation, AUnitWithoutConductancesRests) {
+  const Architecture a{.energy = Energy::resistive, .layers = {3, 4, 2}, .activation = Activation::diode};
+  NetworkProblem network = problem(a, 5, 2);
+  Vec theta = network.initial_theta();
+  for (Index i = a.layer(1).weights + 1; i < a.layer(1).end; i += 4) theta[i] = 0;
+  theta.segment(a.layer(2).weights + 2, 2).setZero();
+  Propagation<double> fast(a, options_of(a, kinds[3]));
+  Vec gradient(theta.size());
+  EXPECT_TRUE(fast.gradient(theta.data(), network.samples().inputs.data(), network.samples().targets.data(),
+                            5, nullptr, gradient.data())
+                  .finite);
+  EXPECT_TRUE(gradient.allFinite());
 }
 
 TEST(Propagation, RefusesOptionsOutOfRange) {

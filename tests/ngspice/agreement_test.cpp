@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <bilevel/networks/layered_circuit.hpp>
+#include <bilevel/networks/netlist.hpp>
 #include <bilevel/ngspice/ngspice_solver.hpp>
 
+#include "networks/network_cases.hpp"
 #include "networks/random_circuit.hpp"
 
 namespace bilevel::networks {
@@ -39,6 +42,34 @@ TEST(NgspiceAgreement, RandomCircuitsRestAtTheSameVoltages) {
       "%.1f iterations of ours, at most %ld\n",
       count, diodes, amplifiers, worst, worst_residual, worst_theirs, static_cast<double>(iterations) / count,
       most);
+}
+
+/// A resistive network of the energy with ideal diodes, exported: ngspice rests where the network does.
+TEST(NgspiceAgreement, TheNetlistOfAResistiveNetworkRestsWhereItDoes) {
+  const Architecture a{.energy = Energy::resistive,
+                       .layers = {12, 10, 6, 4},
+                       .activation = Activation::diode,
+                       .input_gain = 20,
+                       .gain = 2};
+  constexpr Index count = 8;
+  NetworkProblem network = network_cases::problem(a, count, 5);
+  Relaxation relaxation(network, network_cases::tight(a));
+  const Eigen::VectorXd phi = relaxation.solve(network.initial_theta(), 0, network.initial_phi()).phi;
+  const Eigen::Map<const Eigen::MatrixXd> outputs(phi.data() + phi.size() - count * a.outputs(), a.outputs(),
+                                                  count);
+  LayeredCircuit built = layered_circuit(a, network.initial_theta());
+  const Eigen::MatrixXd volts = built.sources(network.samples().inputs);
+  for (Index n = 0; n < count; ++n) {
+    for (std::size_t i = 0; i < built.circuit.sources.size(); ++i)
+      built.circuit.sources[i].volts = volts(static_cast<Index>(i), n);
+    const OperatingPoint theirs = ngspice_operating_point(netlist(built.circuit), built.circuit.nodes),
+                         ours = operating_point(built.circuit);
+    ASSERT_TRUE(succeeded(theirs.status)) << theirs.message;
+    EXPECT_LE((theirs.voltages - ours.voltages).cwiseAbs().maxCoeff(), 1e-6);
+    for (Index i = 0; i < a.outputs(); ++i)
+      // Diodes drop some 8 mV, and each of the two amplifiers doubles that.
+      EXPECT_NEAR(theirs.voltages[built.outputs[static_cast<std::size_t>(i)]], outputs(i, n), 0.02);
+  }
 }
 
 }  // namespace

@@ -10,12 +10,7 @@
 #include <bilevel/ngspice/ngspice_solver.hpp>
 #include <bilevel/space/eigen.hpp>
 
-#if defined(__SANITIZE_ADDRESS__)
-// ngspice leaves some memory behind at every command.
-extern "C" const char* __lsan_default_suppressions() {
-  return "leak:libngspice";
-}
-#endif
+#include <refusal.hpp>
 
 namespace bilevel::networks {
 namespace {
@@ -86,16 +81,6 @@ TEST(NgspiceSolver, ThreadsWaitForEachOther) {
       for (int i = 0; i < 5; ++i) expect_same(problem, solver, problem.initial_theta(), 1e-3 * i);
     });
   for (std::thread& thread : threads) thread.join();
-}
-
-template <class Work>
-std::string refusal(Work&& work) {
-  try {
-    work();
-  } catch (const InvalidInput& e) {
-    return e.what();
-  }
-  return "accepted";
 }
 
 TEST(NgspiceSolver, SaysWhereNgspiceIsMissing) {

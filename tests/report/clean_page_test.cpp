@@ -15,12 +15,6 @@ using report::Json;
 using report::render;
 using namespace report_test;
 
-Json blocks(const Json& page, const std::string& id) {
-  for (const Json& one : page["sections"])
-    if (one["id"] == id) return one["blocks"];
-  return Json::array();
-}
-
 std::string complaint(const Json& result) {
   try {
     render(clean_page(result));

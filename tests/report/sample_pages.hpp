@@ -12,6 +12,13 @@ namespace report_test {
 
 using Json = nlohmann::ordered_json;
 
+/// The blocks of the section of this name; none where the page has no such section.
+inline Json blocks(const Json& page, const std::string& id) {
+  for (const Json& one : page["sections"])
+    if (one["id"] == id) return one["blocks"];
+  return Json::array();
+}
+
 /// Points (x, f(x)) for `count` values of x, evenly spaced, or in ratio if `log`.
 template <typename Function>
 Json points(double from, double to, int count, bool log, Function f) {

@@ -18,12 +18,6 @@ using report::render;
 using report::train_page;
 using namespace report_test;
 
-Json blocks(const Json& page, const std::string& id) {
-  for (const Json& one : page["sections"])
-    if (one["id"] == id) return one["blocks"];
-  return Json::array();
-}
-
 std::string complaint(const Json& result) {
   try {
     render(train_page(result));

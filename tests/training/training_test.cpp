@@ -4,26 +4,19 @@
 
 #include <gtest/gtest.h>
 
+#include "refusal.hpp"
 #include "scratch.hpp"
 #include "training/kept_training.hpp"
 #include "training/network_file.hpp"
+#include "training/weights.hpp"
 
 namespace {
 
 using namespace training;
 using bilevel::Status;
 
-std::string complaint(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const InvalidInput& refusal) {
-    return refusal.what();
-  }
-  return "nothing";
-}
-
 #define EXPECT_COMPLAINT(act, part) \
-  EXPECT_NE(complaint([&] { act; }).find(part), std::string::npos) << complaint([&] { act; })
+  EXPECT_NE(refusal([&] { act; }).find(part), std::string::npos) << refusal([&] { act; })
 
 TrainTask small_task() {
   TrainTask task;
@@ -71,6 +64,12 @@ TEST(TrainTask, WhatDoesNotGoTogetherIsRefused) {
   task = {};
   task.layer_rates = {1, 2, 3};
   EXPECT_COMPLAINT(settle_task(task, 5, 9, 2), "has 3 factors, and there are 2 layers");
+  task = {};
+  task.points = 4;
+  EXPECT_COMPLAINT(settle_task(task, 5, 9, 2), "--points are those of --estimator ep-holomorphic");
+  task.points = 3;
+  task.weight_decay = -1;
+  EXPECT_COMPLAINT(task.validate(), "--weight-decay -1 must be zero or more; --points 3 must be even");
   task = {};
   task.decay = 1.5;
   task.noise = -1;
@@ -251,7 +250,7 @@ TEST(KeptTraining, DamageIsNoticed) {
     text.assign(std::istreambuf_iterator<char>(file), {});
   }
   for (std::size_t cut = 0; cut < text.size(); cut += 37)
-    EXPECT_NE(complaint([&] { read_kept(write("cut", text.substr(0, cut)), "me"); }), "nothing") << cut;
+    EXPECT_NE(refusal([&] { read_kept(write("cut", text.substr(0, cut)), "me"); }), "accepted") << cut;
   text[text.size() - 5] ^= 1;
   EXPECT_COMPLAINT(read_kept(write("flipped", text), "me"), "damaged");
 }
@@ -263,15 +262,99 @@ TEST(NetworkFile, ComesBackAsItWas) {
                      bilevel::networks::initial_parameters(settings.architecture, 3).cast<float>(),
                      {"a", "b", "c", "d"},
                      Eigen::VectorXd::Random(20),
-                     Eigen::VectorXd::Random(20)};
+                     Eigen::VectorXd::Random(20),
+                     {}};
   const std::string text = network_text(saved, "0"), path = write("net.json", text);
   const SavedNetwork back = read_network(path);
   EXPECT_EQ(back.theta, saved.theta);
   EXPECT_EQ(back.settings.architecture.layers, settings.architecture.layers);
   EXPECT_EQ(back.shift, saved.shift);
   for (std::size_t cut = 0; cut + 2 < text.size(); cut += 211)
-    EXPECT_NE(complaint([&] { read_network(write("cut.json", text.substr(0, cut))); }), "nothing") << cut;
+    EXPECT_NE(refusal([&] { read_network(write("cut.json", text.substr(0, cut))); }), "accepted") << cut;
   EXPECT_COMPLAINT(read_network(scratch("none.json")), "written by bilevel train --save");
+}
+
+TEST(NetworkFile, SaysOfRowsWhatTrainingSaid) {
+  std::string text = "size,colour,kind\n", rows = "kind,colour,size\n";
+  for (int i = 0; i < 120; ++i) {
+    const char* const colour = i % 2 == 0 ? "red" : "blue";
+    const char* const kind = (i % 2 == 0) == (i % 7 < 3) ? "this" : "that";
+    text += fmt::format("{},{},{}\n", i % 7, colour, kind);
+    rows += fmt::format("{},{},{}\n", kind, colour, i % 7);
+  }
+  TrainTask task;
+  task.data = write("kinds.csv", text);
+  task.test = write("rows.csv", rows);  // the same rows, the columns in another order
+  task.layers = "16";
+  task.epochs = 5;
+  task.probe = 0;
+  const TrainData data = load(task);
+  const TrainResult result = train(settings_of(task, data), data, {});
+  const std::string path = write(
+      "kinds.json",
+      network_text(
+          {settings_of(task, data), result.theta, data.classes, data.shift, data.factor, data.schema}, "0"));
+  EXPECT_TRUE(is_network(path));
+  EXPECT_FALSE(is_network(task.data));
+  const SavedNetwork back = read_network(path);
+  bilevel::data::ReadOptions reading;
+  reading.target_optional = true;
+  const auto again = bilevel::data::read(task.test, reading, &back.schema);
+  EXPECT_EQ(outputs_of(back, again), result.outputs);
+}
+
+/// With noise on everything that a layer receives: the difference of two phases is divided by β, and the
+/// noise with it.
+TEST(Train, NoiseStopsSmallNudgesAndNotLargeOnes) {
+  const auto error = [](const char* estimator, double beta, double noise) {
+    TrainTask task;
+    task.rows = 2000;
+    task.layers = "64";
+    task.activation = "tanh";
+    task.scale = 0.5;
+    task.estimator = estimator;
+    task.beta = beta;
+    task.noise = noise;
+    task.epochs = 10;
+    task.decay = 0.75;
+    task.nudged_steps = 6;
+    task.optimizer = "adam";
+    task.learning_rate = 0.005;
+    task.probe = 0;
+    const TrainData data = load(task);
+    const TrainResult result = train(settings_of(task, data), data, {});
+    return result.status == Status::converged ? result.epochs.back().train_error : 1.0;
+  };
+  const double small = error("ep-forward-2", 0.01, 0.05), central = error("ep-central", 0.4, 0.05),
+               holomorphic = error("ep-holomorphic", 0.4, 0.05), quiet = error("ep-forward-2", 0.01, 0);
+  std::printf(
+      "train errors: one-sided 0.01 %.3f (without noise %.3f), central 0.4 %.3f, holomorphic 0.4 %.3f\n",
+      small, quiet, central, holomorphic);
+  EXPECT_LT(quiet, 0.25);
+  EXPECT_LT(central, 0.35);
+  EXPECT_LT(holomorphic, 0.4);
+  EXPECT_GT(small, 0.75);
+}
+
+/// Weights that no gradient holds shrink by 1 − rate·λ a step; biases stay.
+TEST(Weights, DecayShrinksWeightsAlone) {
+  for (const char* optimizer : {"sgd", "adam"}) {
+    TrainTask task;
+    task.layers = "7";
+    task.optimizer = optimizer;
+    task.learning_rate = 0.5;
+    task.weight_decay = 0.2;
+    const Settings s = settle_task(task, 5, 9, 3);
+    const Eigen::VectorXf start = Eigen::VectorXf::Ones(s.architecture.parameters());
+    Weights weights(s, start);
+    for (int i = 0; i < 3; ++i) weights.step(Eigen::VectorXf::Zero(start.size()), 0.5);
+    for (Index k = 1; k <= 2; ++k) {
+      const auto p = s.architecture.layer(k);
+      const double rate = 0.5 * s.learning_rates[static_cast<std::size_t>(k - 1)];
+      EXPECT_NEAR(weights.theta()[p.weights], std::pow(1 - 0.2 * rate, 3), 1e-6);
+      EXPECT_EQ(weights.theta()[p.bias], 1);
+    }
+  }
 }
 
 TEST(Train, Mnist) {

@@ -16,6 +16,9 @@ namespace bilevel {
 /// On which side of the free phase the system is nudged.
 enum class Nudge { forward, central, random_sign };
 
+/// The differences that it takes; `points` counts for `forward` alone.
+Stencil stencil_of(Nudge nudge, int points);
+
 struct EquilibriumPropagationOptions {
   /// `forward` settles at 0, β, …, (p−1)β; `central` at ±β; `random_sign` at 0 and ±β, the sign drawn anew
   /// for every estimate, so that the bias cancels over many.
@@ -106,9 +109,7 @@ template <Vector V>
 EquilibriumPropagation<V>::EquilibriumPropagation(Problem<V>& problem, InnerSolver<V>& inner,
                                                   EquilibriumPropagationOptions options)
     : options_((options.validate().throw_if_any(), options)),
-      stencil_(options.nudge == Nudge::central
-                   ? Stencil::central()
-                   : Stencil::forward(options.nudge == Nudge::forward ? options.points : 2)),
+      stencil_(stencil_of(options.nudge, options.points)),
       name_(bilevel::name(options)),
       problem_(problem),
       inner_(inner),

@@ -73,6 +73,8 @@ struct Architecture {
   bool bounded(Index k) const;
   /// What s_{k−1} is multiplied by on its way into layer k.
   double gain_into(Index k) const { return !resistive() ? 1 : k == 1 ? input_gain : gain; }
+  /// Siemens from every unit of a circuit to ground: one whose conductances have all become zero rests there.
+  static constexpr double leak = 1e-6;
   /// Voltage of the rails of layer k: on the scale of its other inputs.
   double rail(Index k) const { return k == 1 ? input_gain : 1; }
 };

@@ -5,8 +5,8 @@
 
 #include <Eigen/Core>
 
+#include <bilevel/networks/architecture.hpp>
 #include <bilevel/networks/circuit.hpp>
-#include <bilevel/space/space.hpp>
 
 namespace bilevel::networks {
 
@@ -38,11 +38,17 @@ struct LayeredCircuit {
 
   Index inputs = 0;
   double input_volts = 1;
-  bool bias = true;
+  std::vector<double> rails;  ///< volts of the sources behind those of the inputs
 };
 
 /// Resistors are numbered layer by layer and in a layer unit by unit: those from the layer before (for inputs
 /// first all of the positive sources, then the negative), then those to the positive and negative rail.
 LayeredCircuit layered_circuit(const LayeredCircuitOptions& options);
+
+/// The circuit of a resistive network with conductances θ, in the same order and with Architecture::leak
+/// behind those of each unit: what `bilevel train` has learned, to be built. No diode is ideal; this one
+/// nearly is, since its drop falls with the emission: some 8 mV.
+LayeredCircuit layered_circuit(const Architecture& architecture, const Eigen::VectorXd& theta,
+                               const Diode& diode = {.emission = 0.01});
 
 }  // namespace bilevel::networks

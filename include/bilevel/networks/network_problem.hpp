@@ -38,7 +38,8 @@ class NetworkProblem final : public Problem<Eigen::VectorXd>, public Holomorphic
   NetworkProblem(Architecture architecture, Samples samples, Vector initial_theta);
   ~NetworkProblem() override;
 
-  Vector initial_phi() const override;
+  /// At rest; for predictive coding the feed-forward pass at the initial θ, where its energy is zero.
+  Vector initial_phi() const override { return initial_phi_; }
   Vector initial_theta() const override { return initial_theta_; }
   double inner(const Vector& phi, const Vector& theta, Wanted<Vector> wanted) override;
   double outer(const Vector& phi, const Vector& theta, Wanted<Vector> wanted) override;
@@ -47,8 +48,8 @@ class NetworkProblem final : public Problem<Eigen::VectorXd>, public Holomorphic
   void linearise(const Vector& phi, const Vector& theta, double beta,
                  std::unique_ptr<Curvature<Vector>>& reuse) override;
   static constexpr Index factor_limit = 2500;
-  /// Networks whose units have bounds are quadratic as long as none reaches or leaves its own: known for balls that
-  /// are smaller than the distance to the next kink.
+  /// Networks whose units have bounds are quadratic as long as none reaches or leaves its own: known for
+  /// balls that are smaller than the distance to the next kink.
   Constants constants(const Vector& theta, const Vector& center, double radius) override;
 
   /// Sigmoid and tanh networks; null for the others, whose units are not analytic.
@@ -62,6 +63,8 @@ class NetworkProblem final : public Problem<Eigen::VectorXd>, public Holomorphic
   const Architecture& architecture() const { return architecture_; }
   const Samples& samples() const { return samples_; }
   Index batch() const { return samples_.inputs.cols(); }
+  /// Samples whose largest output is not where the target's is.
+  Index wrong(const Vector& phi) const;
   /// E of each sample, without the cost.
   Vector energies(const Vector& phi, const Vector& theta);
   /// ‖∂φ(L_in + β·L_out)‖ with the bounds' forces taken from the sum. Where outputs are clipped, the sum of
@@ -76,7 +79,7 @@ class NetworkProblem final : public Problem<Eigen::VectorXd>, public Holomorphic
 
   Architecture architecture_;
   Samples samples_;
-  Vector initial_theta_;
+  Vector initial_theta_, initial_phi_;
   std::unique_ptr<Scratch> scratch_;
 };
 

@@ -35,7 +35,10 @@ struct Space<Eigen::Matrix<S, Eigen::Dynamic, 1>> {
   static V zeros_like(const V& x) { return V::Zero(x.size()); }
   static void multiply(const V& x, V& y) { y.array() *= x.array(); }
   static void divide(const V& x, V& y) { y.array() /= x.array(); }
-  static void sqrt(V& x) { x = x.array().sqrt(); }
+  // Not Eigen's: its vectors of floats start from the processor's own guess, and round as that does.
+  static void sqrt(V& x) {
+    x = x.unaryExpr([](S each) { return std::sqrt(each); });
+  }
   static void clamp(const V& lower, const V& upper, V& x) { x = x.cwiseMax(lower).cwiseMin(upper); }
   static double max_abs(const V& x) {
     return x.size() == 0 ? 0.0 : static_cast<double>(x.cwiseAbs().template maxCoeff<Eigen::PropagateNaN>());

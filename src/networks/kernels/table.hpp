@@ -43,6 +43,10 @@ struct Table {
   /// u −= rate·(error − ρ′(u)·back), s = ρ(u): a gradient step of predictive coding. `drive` is back, `base`
   /// error.
   void (*descend)(Squash squash, const LayerStep<S>& step, S rate);
+  /// The same two for smooth units in the complex plane. Every sample has two columns of u, s and drive, real
+  /// and imaginary parts; `base` is real in the first and has two columns in the second.
+  void (*settle_complex)(Squash squash, const LayerStep<S>& step, S rate);
+  void (*descend_complex)(Squash squash, const LayerStep<S>& step, S rate);
   /// out = u − drive − base.
   void (*difference)(Count units, Count samples, const S* u, const S* drive, const S* base, Count base_step,
                      S* out);
@@ -50,11 +54,14 @@ struct Table {
   void (*squash)(Squash squash, Count size, const S* u, S* out);
   /// out = softmax of each column.
   void (*softmax)(Count units, Count samples, const S* u, S* out);
-  /// w += a·g, kept at or above `least`.
-  void (*descend_weights)(Count size, S a, const S* g, S least, S* w);
+  /// values += deviation·(normal numbers of these keys).
+  void (*add_noise)(Count size, float deviation, unsigned first_key, unsigned second_key, S* values);
+  /// w = keep·w + a·g, kept at or above `least`.
+  void (*descend_weights)(Count size, S keep, S a, const S* g, S least, S* w);
   /// Adam's moments and step with the bias corrections in a and b: m = β₁m + (1−β₁)g, v = β₂v + (1−β₂)g²,
-  /// w −= a·m/(√(v·b) + ε), kept at or above `least`.
-  void (*adam)(Count size, S a, S b, S beta1, S beta2, S epsilon, const S* g, S* m, S* v, S least, S* w);
+  /// w = keep·w − a·m/(√(v·b) + ε), kept at or above `least`.
+  void (*adam)(Count size, S keep, S a, S b, S beta1, S beta2, S epsilon, const S* g, S* m, S* v, S least,
+               S* w);
 };
 
 template <class S>

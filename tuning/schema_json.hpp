@@ -1,0 +1,14 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <bilevel/data/dataset.hpp>
+
+namespace tuning {
+
+/// How to read a file like the training file, as saved models and networks hold it. Decoding throws
+/// InvalidInput or Json's own exceptions.
+nlohmann::ordered_json encode(const bilevel::data::Schema& schema);
+bilevel::data::Schema decode_schema(const nlohmann::ordered_json& j);
+
+}  // namespace tuning
