@@ -192,6 +192,8 @@ TrainData load(const TrainTask& task) {
   const bool folder = fs::is_directory(task.data);
   if (folder) {
     file = file_in(task.data, "train-images-idx3-ubyte");
+    if (!reading.labels.empty())
+      throw InvalidInput(fmt::format("--labels {}: the folder {} has its own", reading.labels, task.data));
     reading.labels = file_in(task.data, "train-labels-idx1-ubyte");
   }
   if (folder && task.test.empty()) {
@@ -199,6 +201,9 @@ TrainData load(const TrainTask& task) {
     test_reading.labels = file_in(task.data, "t10k-labels-idx1-ubyte");
   } else if (const auto part = share_of(task.test)) {
     share = *part;
+    if (!task.test_labels.empty())
+      throw InvalidInput(fmt::format(
+          "--test-labels {} needs a file of test rows, and --test is a share of the data", task.test_labels));
   } else if (!task.test.empty()) {
     test_file = task.test;
     test_reading.labels = task.test_labels;

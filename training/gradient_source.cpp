@@ -65,6 +65,9 @@ class ByLibrary final : public GradientSource {
     outcome.finite = out.allFinite() && estimate.phi.allFinite();
     outcome.cost = estimate.outer_value;
     complaint_ = outcome.finite ? std::string() : estimate.message;
+    ++batches_;
+    if (!succeeded(estimate.status) && ++failed_ == 1)
+      first_failure_ = fmt::format("{}: {}", name(estimate.status), estimate.message);
     if (estimate.phi.size() == a.states() * batch) outcome.wrong = problem.wrong(estimate.phi);
     for (const networks::SampleOutcome& each : relaxation.samples()) {
       outcome.residual += each.moved / static_cast<double>(batch);
@@ -74,10 +77,16 @@ class ByLibrary final : public GradientSource {
   }
 
   std::string complaint() const override { return complaint_; }
+  std::string warning() const override {
+    if (failed_ == 0) return {};
+    return fmt::format("{} did not succeed on {} of {} batches, the first time as {}", settings_.estimator,
+                       failed_, batches_, first_failure_);
+  }
 
  private:
   const Settings& settings_;
-  std::string complaint_;
+  std::string complaint_, first_failure_;
+  long batches_ = 0, failed_ = 0;
 };
 
 }  // namespace

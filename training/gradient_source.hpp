@@ -16,6 +16,8 @@ class GradientSource {
                                                    Eigen::VectorXf& out) = 0;
   /// Why the last gradient is not finite, where more is known than that.
   virtual std::string complaint() const { return {}; }
+  /// What a person should know about the gradients so far.
+  virtual std::string warning() const { return {}; }
   /// Whatever is random in the next batch follows from this number and the seed alone.
   virtual void seek(std::uint64_t /*batches*/) {}
 };

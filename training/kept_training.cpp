@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view format_name = "bilevel-training";
-constexpr int format_version = 1;
+constexpr int format_version = 2;
 
 Json number(double x) {
   return std::isfinite(x) ? Json(x) : Json(nullptr);
@@ -27,8 +27,8 @@ double number(const Json& j) {
 template <class E, class Act>
 void for_each_field(E& e, Act&& act) {
   act(e.train_error), act(e.test_error), act(e.train_cost), act(e.test_cost), act(e.samples_per_second);
-  act(e.relaxation_residual), act(e.gradient_cosine), act(e.gradient_error), act(e.learning_rate),
-      act(e.seconds);
+  act(e.relaxation_residual), act(e.nudged_residual), act(e.gradient_cosine), act(e.gradient_error),
+      act(e.learning_rate), act(e.seconds);
 }
 
 template <class K>
@@ -60,13 +60,14 @@ std::string write_kept(const std::string& path, const std::string& identity, con
                {"steps", k.steps},
                {"seconds", k.seconds},
                {"epoch_seconds", k.epoch_seconds},
-               {"sums", {k.cost, k.wrong, k.residual, k.samples}},
+               {"sums", {k.cost, k.wrong, k.residual, k.nudged_residual, k.samples}},
                {"sizes", sizes},
-               {"epochs", epochs},
-               {"checksum", fmt::format("{:016x}", bilevel::checksum(bytes))}};
+               {"epochs", epochs}};
   const std::string rest = j.dump();
-  return bilevel::replace_file(path,
-                               fmt::format("{{\"format\":\"{}\",{}\n", format_name, rest.substr(1)) + bytes);
+  std::string text = fmt::format("{{\"format\":\"{}\",{}\n", format_name, rest.substr(1)) + bytes;
+  // Over the line of text too: it says where in the rows the run stands.
+  text += fmt::format("{:016x}", bilevel::checksum(text));
+  return bilevel::replace_file(path, text);
 }
 
 KeptTraining read_kept(const std::string& path, const std::string& identity) {
@@ -84,7 +85,12 @@ KeptTraining read_kept(const std::string& path, const std::string& identity) {
       throw InvalidInput("it was written by another version of this program");
     if (j.at("identity") != identity)
       throw InvalidInput("it keeps a run on other data or with another network");
-    const std::string_view bytes = std::string_view(*text).substr(end + 1);
+    const std::string_view whole(*text);
+    if (whole.size() < end + 1 + 16) throw InvalidInput("it is cut off");
+    const std::string_view bytes = whole.substr(end + 1, whole.size() - end - 1 - 16);
+    if (fmt::format("{:016x}", bilevel::checksum(whole.substr(0, whole.size() - 16))) !=
+        whole.substr(whole.size() - 16))
+      throw InvalidInput("it is cut off or damaged");
     KeptTraining k;
     k.epoch = j.at("epoch");
     k.batch = j.at("batch");
@@ -92,9 +98,8 @@ KeptTraining read_kept(const std::string& path, const std::string& identity) {
     k.seconds = j.at("seconds");
     k.epoch_seconds = j.at("epoch_seconds");
     const Json& sums = j.at("sums");
-    k.cost = sums.at(0), k.wrong = sums.at(1), k.residual = sums.at(2), k.samples = sums.at(3);
-    if (fmt::format("{:016x}", bilevel::checksum(bytes)) != j.at("checksum").get<std::string>())
-      throw InvalidInput("it is cut off or damaged");
+    k.cost = sums.at(0), k.wrong = sums.at(1), k.residual = sums.at(2), k.nudged_residual = sums.at(3),
+    k.samples = sums.at(4);
     std::size_t at = 0, which = 0;
     for (auto* each : vectors_of(k)) {
       const auto size = j.at("sizes").at(which++).get<std::size_t>();
@@ -110,6 +115,8 @@ KeptTraining read_kept(const std::string& path, const std::string& identity) {
       for_each_field(e, [&](double& value) { value = number(fields.at(i++)); });
       k.epochs.push_back(e);
     }
+    if (k.epoch != static_cast<int>(k.epochs.size()) || k.batch < 0 || k.steps < 0 || k.samples < 0)
+      throw InvalidInput("it is damaged");
     return k;
   } catch (const Json::exception&) {
     throw refuse("it is damaged");

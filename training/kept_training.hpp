@@ -13,7 +13,8 @@ struct KeptTraining {
   Index batch = 0;  ///< batches of the present one that are over
   long steps = 0;   ///< of the optimiser
   double seconds = 0, epoch_seconds = 0;
-  double cost = 0, wrong = 0, residual = 0;  ///< sums over the samples of the present epoch
+  double cost = 0, wrong = 0, residual = 0,
+         nudged_residual = 0;  ///< sums over the samples of the present epoch
   Index samples = 0;
   Eigen::VectorXf theta, first_moment, second_moment, states;
   std::vector<Epoch> epochs;

@@ -1,7 +1,7 @@
 #include "network_file.hpp"
 
 #include <cstring>
-#include <fstream>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -100,6 +100,7 @@ SavedNetwork read_network(const std::string& path) {
     if (static_cast<Index>(n.classes.size()) != a.outputs() || n.shift.size() != a.inputs() ||
         n.factor.size() != a.inputs())
       throw InvalidInput("its sizes do not fit each other");
+    if (!n.shift.allFinite() || !n.factor.allFinite()) throw InvalidInput("its scaling is not finite");
     if (n.schema.features != 0 && n.schema.features != a.inputs())
       throw InvalidInput("its columns do not fit its first layer");
     networks::require_parameters(a, n.theta.cast<double>());
@@ -112,16 +113,17 @@ SavedNetwork read_network(const std::string& path) {
 }
 
 bool is_network(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string head(200, ' ');
-  file.read(head.data(), static_cast<std::streamsize>(head.size()));
-  return head.find(fmt::format("\"{}\"", format_name)) != std::string::npos;
+  const std::optional<std::string> text = bilevel::read_file(path);
+  return text && text->find(fmt::format("\"{}\"", format_name)) != std::string::npos;
 }
 
 Matrix outputs_of(const SavedNetwork& n, const bilevel::data::Dataset& d) {
   const networks::Architecture& a = n.settings.architecture;
   Matrix inputs = columns_of(d, all_rows(d.rows()));
   rescale(n.shift, n.factor, inputs);
+  for (Index i = 0; i < inputs.cols(); ++i)
+    if (!inputs.col(i).allFinite())
+      throw InvalidInput(fmt::format("{}: row {} has a value that is missing or too large", d.source, i + 1));
   networks::Propagation<float> propagation(a, n.settings.propagation);
   Matrix outputs(a.outputs(), d.rows());
   constexpr Index at_once = 4096;

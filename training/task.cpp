@@ -11,68 +11,80 @@ namespace {
 namespace networks = bilevel::networks;
 using networks::Energy;
 
-/// What is known to train well (docs/benchmarks.md has the results); one row an energy.
+/// What is known to train well (docs/benchmarks.md has the results); one row a kind of network.
 struct Defaults {
   networks::Activation activation;
   networks::ReadOut read_out;
   std::string_view hidden, estimator, optimizer;
-  double beta;
+  double beta, scale = 1;
   int epochs;
   Index batch;
-  double learning_rate, upper_rate;  ///< of the first layer, and the factor of each further one
-  double decay, step;
+  double learning_rate, upper_rate = 1;  ///< of the first layer, and the factor of each further one
+  double decay, step = 1;
   long free_steps, nudged_steps;
 };
 
-Defaults defaults_of(Energy energy) {
-  switch (energy) {
-    case Energy::hopfield:
-      return {networks::Activation::clip,
-              networks::ReadOut::squared,
-              "512",
-              "ep-central",
-              "sgd",
-              0.5,
-              25,
-              20,
-              0.1,
-              0.5,
-              0.95,
-              1,
-              20,
-              4};
-    case Energy::predictive_coding:
-      return {networks::Activation::sigmoid,
-              networks::ReadOut::cross_entropy,
-              "1000",
-              "ep-forward-2",
-              "adam",
-              1,
-              30,
-              100,
-              3e-3,
-              1,
-              0.88,
-              0.2,
-              1,
-              20};
-    case Energy::resistive:
-      return {networks::Activation::diode,
-              networks::ReadOut::squared,
-              "100",
-              "ep-central",
-              "sgd",
-              0.5,
-              10,
-              4,
-              0.006,
-              1,
-              0.9,
-              1,
-              4,
-              4};
-  }
-  throw InvalidInput("there is no such energy");
+constexpr Defaults clipped_hopfield{.activation = networks::Activation::clip,
+                                    .read_out = networks::ReadOut::squared,
+                                    .hidden = "512",
+                                    .estimator = "ep-central",
+                                    .optimizer = "sgd",
+                                    .beta = 0.5,
+                                    .epochs = 25,
+                                    .batch = 20,
+                                    .learning_rate = 0.1,
+                                    .upper_rate = 0.5,
+                                    .decay = 0.95,
+                                    .free_steps = 20,
+                                    .nudged_steps = 4};
+constexpr Defaults smooth_hopfield{.activation = networks::Activation::tanh,
+                                   .read_out = networks::ReadOut::cross_entropy,
+                                   .hidden = "512",
+                                   .estimator = "ep-central",
+                                   .optimizer = "adam",
+                                   .beta = 0.4,
+                                   .scale = 0.5,
+                                   .epochs = 15,
+                                   .batch = 50,
+                                   .learning_rate = 3e-3,
+                                   .decay = 0.9,
+                                   .free_steps = 30,
+                                   .nudged_steps = 8};
+constexpr Defaults predictive_coding{.activation = networks::Activation::sigmoid,
+                                     .read_out = networks::ReadOut::cross_entropy,
+                                     .hidden = "1000",
+                                     .estimator = "ep-forward-2",
+                                     .optimizer = "adam",
+                                     .beta = 1,
+                                     .epochs = 30,
+                                     .batch = 100,
+                                     .learning_rate = 3e-3,
+                                     .decay = 0.88,
+                                     .step = 0.2,
+                                     .free_steps = 1,
+                                     .nudged_steps = 20};
+constexpr Defaults resistive{.activation = networks::Activation::diode,
+                             .read_out = networks::ReadOut::squared,
+                             .hidden = "100",
+                             .estimator = "ep-central",
+                             .optimizer = "sgd",
+                             .beta = 0.5,
+                             .epochs = 10,
+                             .batch = 4,
+                             .learning_rate = 0.006,
+                             .decay = 0.9,
+                             .free_steps = 4,
+                             .nudged_steps = 4};
+/// Of the circle of ep-holomorphic, whose bias is of a higher order: it keeps away from where outputs give
+/// way.
+constexpr double most_holomorphic_beta = 0.2;
+/// Of nudges to both sides: an output's own curvature is 1 as a rule.
+constexpr double most_two_sided_beta = 0.5;
+
+const Defaults& defaults_of(Energy energy, const std::string& activation) {
+  if (energy == Energy::predictive_coding) return predictive_coding;
+  if (energy == Energy::resistive) return resistive;
+  return activation.empty() || activation == "clip" ? clipped_hopfield : smooth_hopfield;
 }
 
 std::vector<Index> sizes_of(const std::string& text) {
@@ -105,6 +117,15 @@ std::vector<Index> layers_of(const std::string& text, Index features, Index clas
     throw InvalidInput(fmt::format("--layers {}: the data has {} classes, the last layer {} units", text,
                                    classes, sizes.back()));
   return sizes;
+}
+
+/// Half of what holds the weakest output at first, so that a negative nudge does not outweigh it.
+double gentle_beta(const networks::Architecture& a, std::uint64_t seed, double scale) {
+  const Eigen::VectorXd theta = networks::initial_parameters(a, seed, scale);
+  const networks::LayerParameters p = a.layer(a.depth());
+  const Eigen::Map<const Eigen::MatrixXd> to_output(theta.data() + p.weights, p.units,
+                                                    (p.end - p.weights) / p.units);
+  return 0.5 * std::max(0.02, to_output.rowwise().sum().minCoeff());
 }
 
 /// What the nudge and the number of points of an estimator's name are, and which way it takes.
@@ -168,7 +189,7 @@ void TrainTask::validate() const {
   wrong.require(nudged_steps >= 0, "nudged-steps", nudged_steps, "must be at least 1");
   wrong.require(tolerance >= 0 && std::isfinite(tolerance), "tolerance", tolerance, "must be zero or more");
   wrong.require(noise >= 0 && std::isfinite(noise), "noise", noise, "must be zero or more");
-  wrong.require(scale > 0 && std::isfinite(scale), "scale", scale, "must be positive");
+  wrong.require(scale >= 0 && std::isfinite(scale), "scale", scale, "must be positive");
   wrong.require(input_gain >= 0 && std::isfinite(input_gain), "input-gain", input_gain, "must be positive");
   wrong.require(gain >= 0 && std::isfinite(gain), "gain", gain, "must be positive");
   wrong.require(seconds >= 0, "seconds", seconds, "must be positive");
@@ -180,7 +201,7 @@ Settings settle_task(const TrainTask& t, Index features, Index rows, Index class
   Settings s;
   networks::Architecture& a = s.architecture;
   a.energy = networks::energy_of(t.energy);
-  const Defaults d = defaults_of(a.energy);
+  const Defaults& d = defaults_of(a.energy, t.activation);
   a.layers = layers_of(t.layers.empty() ? std::string(d.hidden) : t.layers, features, classes);
   a.activation = t.activation.empty() ? d.activation : networks::activation_of(t.activation);
   a.read_out = t.read_out.empty() ? d.read_out : networks::read_out_of(t.read_out);
@@ -203,7 +224,13 @@ Settings settle_task(const TrainTask& t, Index features, Index rows, Index class
                     s.estimator));
   choose_estimator(s, t.points);
   networks::PropagationOptions& p = s.propagation;
-  p.beta = t.beta != 0 ? t.beta : d.beta;
+  s.scale = t.scale > 0 ? t.scale : d.scale;
+  const bool two_sided = p.circle > 0 || p.nudge != bilevel::Nudge::forward;
+  p.beta = d.beta;
+  if (p.circle > 0) p.beta = std::min(p.beta, most_holomorphic_beta);
+  if (two_sided) p.beta = std::min(p.beta, most_two_sided_beta);
+  if (two_sided && a.resistive()) p.beta = std::min(p.beta, gentle_beta(a, t.seed, s.scale));
+  if (t.beta != 0) p.beta = t.beta;
   p.free.schedule = p.nudged.schedule =
       t.schedule.empty() ? networks::Schedule::even_odd : networks::schedule_of(t.schedule);
   p.free.step = p.nudged.step = t.step > 0 ? t.step : d.step;
@@ -223,6 +250,13 @@ Settings settle_task(const TrainTask& t, Index features, Index rows, Index class
                     "ep-holomorphic, not with {}",
                     s.estimator));
 
+  if (s.route != Route::propagation && t.nudged_steps > 0)
+    throw InvalidInput(
+        fmt::format("--nudged-steps goes with equilibrium propagation, not with {}", s.estimator));
+  if (!s.estimator.starts_with("ep-") && t.beta != 0)
+    throw InvalidInput(fmt::format("--beta goes with equilibrium propagation, not with {}", s.estimator));
+  if (p.free.step > 1) throw InvalidInput(fmt::format("--step {} must lie in (0, 1]", p.free.step));
+
   s.epochs = t.epochs > 0 ? t.epochs : d.epochs;
   s.batch = std::min(t.batch > 0 ? t.batch : d.batch, rows);
   s.optimizer = t.optimizer.empty() ? std::string(d.optimizer) : t.optimizer;
@@ -240,13 +274,16 @@ Settings settle_task(const TrainTask& t, Index features, Index rows, Index class
                                        : adam                 ? 1
                                               : std::pow(d.upper_rate, static_cast<double>(k - 1))));
   s.decay = t.decay > 0 ? t.decay : d.decay;
+  if (t.momentum >= 0 && adam) throw InvalidInput("--momentum is for --optimizer sgd; adam has its own");
   s.momentum = t.momentum >= 0 ? t.momentum : 0;
   s.weight_decay = t.weight_decay;
   s.persistent = t.persistent;
   if (s.persistent && s.route != Route::propagation)
     throw InvalidInput(
         fmt::format("--persistent goes with equilibrium propagation, not with {}", s.estimator));
-  s.scale = t.scale;
+  if (s.persistent && a.energy == Energy::predictive_coding)
+    throw InvalidInput(
+        "--persistent has no use for --energy predictive-coding, whose free state is a feed-forward pass");
   s.seconds = t.seconds;
   s.seed = t.seed;
   s.probe = t.probe;

@@ -43,7 +43,7 @@ struct TrainTask {
   double tolerance = 0;
   bool persistent = false;
   double noise = 0;
-  double scale = 1;  ///< of the initial weights
+  double scale = 0;  ///< of the initial weights
   std::uint64_t seed = 1;
   double seconds = 0;  ///< most seconds of training; 0: no limit
   Index probe = 128;   ///< test rows on which the gradient is compared with the exact one; 0: none

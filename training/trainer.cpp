@@ -17,8 +17,9 @@ namespace {
 using bilevel::Status;
 using bilevel::Stopwatch;
 
-/// A run in the middle of an epoch keeps itself this often; at the end of one in any case.
-constexpr double seconds_between = 30;
+/// A run in the middle of an epoch keeps itself every second, or so seldom that it costs a fiftieth of the
+/// time; at the end of one in any case.
+constexpr double least_between = 1, most_share = 50;
 
 /// The order of an epoch's rows: from the seed and the epoch alone, so that a resumed run knows it again.
 std::vector<Index> shuffled(Index rows, std::uint64_t seed, int epoch) {
@@ -56,7 +57,9 @@ class Run {
  private:
   bool epoch();
   bool batch(const std::vector<Index>& order, Index first, double factor);
-  void finish_epoch();
+  bool finish_epoch();
+  std::string fault_of(const bilevel::networks::BatchOutcome& outcome);
+  bool diverge(const std::string& where);
   void remember();
   void save();
   void write(const KeptTraining& kept);
@@ -81,7 +84,9 @@ class Run {
   bool concluded_ = false;    // the result's outputs are those of the weights at hand
   TrainResult result_;
   Stopwatch watch_;
-  std::string fault_;  // why a batch ended the run
+  std::string fault_;  // why a batch or an epoch ended the run
+  std::string good_at_ = "the start";
+  double writing_ = 0;  // seconds that it took to keep the run, the last time
   double before_ = 0, saved_ = 0, epoch_began_ = 0;
 };
 
@@ -103,10 +108,37 @@ void Run::save() {
 
 void Run::write(const KeptTraining& kept) {
   if (c_.checkpoint.empty()) return;
+  const Stopwatch watch;
   if (const std::string problem = write_kept(c_.checkpoint, c_.identity, kept); !problem.empty())
     if (result_.warnings.empty())
       result_.warnings.push_back(fmt::format("the run could not be kept: {}", problem));
   saved_ = elapsed();
+  writing_ = watch.seconds();
+}
+
+/// Why a run must not go on after this; empty: it may.
+std::string Run::fault_of(const bilevel::networks::BatchOutcome& outcome) {
+  if (!source_->complaint().empty()) return source_->complaint();
+  if (outcome.stiffness <= 0) {
+    result_.remedy =
+        fmt::format("--beta {:.2g}", 0.5 * std::max(0.0, s_.propagation.beta + outcome.stiffness));
+    return fmt::format("a negative nudge outweighs an output by {:.3g}, so that it settles nowhere",
+                       -outcome.stiffness);
+  }
+  if (!outcome.finite) return "a state or a gradient is not finite";
+  // Squashed states stay finite however large the weights are: their cost does not.
+  const double blind = s_.architecture.read_out == bilevel::networks::ReadOut::squared
+                           ? 0.5
+                           : std::log(static_cast<double>(s_.architecture.outputs()));
+  if (outcome.cost > 1000 * blind) return fmt::format("the mean cost is {:.3g}", outcome.cost);
+  return {};
+}
+
+bool Run::diverge(const std::string& where) {
+  if (result_.remedy.empty())
+    result_.remedy = fmt::format("--learning-rate {:.2g}", 0.3 * s_.learning_rates[0]);
+  return stop(Status::diverged, fmt::format("diverged {}: {}; the weights of {} are kept. {} may help", where,
+                                            fault_, good_at_, result_.remedy));
 }
 
 bool Run::batch(const std::vector<Index>& order, Index first, double factor) {
@@ -122,21 +154,8 @@ bool Run::batch(const std::vector<Index>& order, Index first, double factor) {
   source_->seek(static_cast<std::uint64_t>(weights_.steps));
   const auto outcome = source_->gradient(weights_.theta(), inputs_.data(), targets_.data(), count,
                                          s_.persistent ? states_.data() : nullptr, gradient_);
-  // Squashed states stay finite however large the weights are: their cost does not.
-  const double blind = s_.architecture.read_out == bilevel::networks::ReadOut::squared
-                           ? 0.5
-                           : std::log(static_cast<double>(s_.architecture.outputs()));
-  if (!outcome.finite || outcome.stiffness <= 0 || outcome.cost > 1000 * blind) {
-    fault_ = !source_->complaint().empty() ? source_->complaint()
-             : outcome.stiffness <= 0
-                 ? fmt::format(
-                       "a negative nudge outweighs an output by {:.3g}, so that it settles nowhere "
-                       "(--estimator ep-forward-2 nudges one way only)",
-                       -outcome.stiffness)
-             : outcome.finite ? fmt::format("the cost of a batch is {:.3g}", outcome.cost)
-                              : "a state or a gradient is not finite";
-    return false;
-  }
+  fault_ = fault_of(outcome);
+  if (!fault_.empty()) return false;
   if (s_.persistent)
     for (Index n = 0; n < count; ++n)
       kept_.states.segment(order[static_cast<std::size_t>(first + n)] * s_.architecture.states(),
@@ -147,6 +166,7 @@ bool Run::batch(const std::vector<Index>& order, Index first, double factor) {
   kept_.cost += share * outcome.cost;
   kept_.wrong += static_cast<double>(outcome.wrong);
   kept_.residual += share * outcome.residual;
+  kept_.nudged_residual += share * outcome.nudged_residual;
   kept_.samples += count;
   return true;
 }
@@ -160,12 +180,7 @@ bool Run::epoch() {
   double shown = 0;
   while (kept_.batch < batches) {
     if (!batch(order, kept_.batch * s_.batch, factor))
-      return stop(Status::diverged,
-                  fmt::format("diverged in epoch {}, batch {} of {}: {}; the weights of the end of epoch {} "
-                              "are kept. A smaller --learning-rate (now {:.3g}), a smaller --beta or more "
-                              "steps may help",
-                              kept_.epoch + 1, kept_.batch + 1, batches, fault_, kept_.epoch,
-                              factor * s_.learning_rates[0]));
+      return diverge(fmt::format("in epoch {}, batch {} of {}", kept_.epoch + 1, kept_.batch + 1, batches));
     ++kept_.batch;
     const double now = elapsed();
     kept_.epoch_seconds = now - epoch_began_;
@@ -177,30 +192,32 @@ bool Run::epoch() {
                               static_cast<double>(kept_.samples) / kept_.epoch_seconds));
     }
     const bool interrupted = c_.interrupted();
-    const bool over = s_.seconds > 0 && now >= s_.seconds;
+    const bool over = s_.seconds > 0 && watch_.seconds() >= s_.seconds;
     if ((interrupted || over) && kept_.batch < batches) {
       save();
       return interrupted ? stop(Status::interrupted, fmt::format("stopped in epoch {}", kept_.epoch + 1))
                          : stop(Status::time_limit, fmt::format("{:.0f} s are over, in epoch {} of {}",
                                                                 s_.seconds, kept_.epoch + 1, s_.epochs));
     }
-    if (now - saved_ > seconds_between) save();
+    if (now - saved_ > std::max(least_between, most_share * writing_)) save();
   }
-  finish_epoch();
-  return true;
+  return finish_epoch() || diverge(fmt::format("at the end of epoch {}", kept_.epoch));
 }
 
-void Run::finish_epoch() {
+bool Run::finish_epoch() {
   const auto samples = static_cast<double>(kept_.samples);
   Epoch e;
   e.epoch = ++kept_.epoch;
   e.train_error = kept_.wrong / samples;
   e.train_cost = kept_.cost / samples;
   e.relaxation_residual = kept_.residual / samples;
+  e.nudged_residual = kept_.nudged_residual / samples;
   e.seconds = kept_.epoch_seconds;
   e.samples_per_second = samples / e.seconds;
   e.learning_rate = s_.learning_rates[0] * std::pow(s_.decay, e.epoch - 1);
   const auto test = conclude();
+  fault_ = weights_.theta().allFinite() ? fault_of(test) : "a weight is not finite";
+  if (!fault_.empty()) return false;
   e.test_error = static_cast<double>(test.wrong) / static_cast<double>(d_.test.rows());
   e.test_cost = test.cost;
   if (s_.probe > 0) {
@@ -210,12 +227,14 @@ void Run::finish_epoch() {
   }
   result_.epochs.push_back(e);
   kept_.batch = 0;
-  kept_.cost = kept_.wrong = kept_.residual = kept_.epoch_seconds = 0;
+  kept_.cost = kept_.wrong = kept_.residual = kept_.nudged_residual = kept_.epoch_seconds = 0;
   kept_.samples = 0;
   c_.on_epoch(e);
   remember();
   good_ = kept_;
+  good_at_ = fmt::format("the end of epoch {}", kept_.epoch);
   write(good_);
+  return true;
 }
 
 /// What the network at hand says of the test rows.
@@ -233,6 +252,7 @@ bilevel::networks::BatchOutcome Run::conclude() {
     const auto outcome = evaluation_.settle(weights_.theta().data(), d_.test.inputs.col(first).data(),
                                             targets.data(), count, result_.outputs.col(first).data());
     all.wrong += outcome.wrong;
+    all.finite = all.finite && outcome.finite;
     all.cost += outcome.cost * static_cast<double>(count) / static_cast<double>(rows);
   }
   result_.predicted.resize(static_cast<std::size_t>(rows));
@@ -252,6 +272,12 @@ TrainResult Run::run() {
           fmt::format("{}: it keeps a run with another optimiser or other states; leave --resume out to "
                       "begin anew",
                       c_.checkpoint));
+    if (kept_.epoch > s_.epochs)
+      throw InvalidInput(fmt::format("{}: it has {} epochs already, and --epochs is {}", c_.checkpoint,
+                                     kept_.epoch, s_.epochs));
+    if (kept_.batch > (d_.train.rows() + s_.batch - 1) / s_.batch)
+      throw InvalidInput(fmt::format("{}: it is damaged; leave --resume out to begin anew", c_.checkpoint));
+    good_at_ = "where the run was resumed";
     weights_.set_theta(kept_.theta);
     weights_.first_moment = kept_.first_moment;
     weights_.second_moment = kept_.second_moment;
@@ -269,7 +295,7 @@ TrainResult Run::run() {
       stop(Status::interrupted, fmt::format("stopped after epoch {}", kept_.epoch));
       break;
     }
-    if (kept_.epoch < s_.epochs && s_.seconds > 0 && elapsed() >= s_.seconds) {
+    if (kept_.epoch < s_.epochs && s_.seconds > 0 && watch_.seconds() >= s_.seconds) {
       stop(Status::time_limit,
            fmt::format("{:.0f} s are over, after epoch {} of {}", s_.seconds, kept_.epoch, s_.epochs));
       break;
@@ -282,6 +308,7 @@ TrainResult Run::run() {
     concluded_ = false;
     write(good_);
   }
+  if (!source_->warning().empty()) result_.warnings.push_back(source_->warning());
   c_.progress("looking at the result");
   result_.theta = weights_.theta();
   if (!concluded_) conclude();

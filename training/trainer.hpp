@@ -20,7 +20,8 @@ struct Epoch {
   double test_error = bilevel::unknown, train_cost = bilevel::unknown, test_cost = bilevel::unknown;
   double samples_per_second = 0;
   double relaxation_residual =
-      bilevel::unknown;  ///< mean over the samples of the largest movement in the last free step
+      bilevel::unknown;        ///< mean over the samples of the largest movement in the last free step
+  double nudged_residual = 0;  ///< the same of the nudged phases; 0 where there are none
   double gradient_cosine = bilevel::unknown, gradient_error = bilevel::unknown;  ///< on the probe
   double learning_rate = 0, seconds = 0;
 };
@@ -43,6 +44,7 @@ struct Trace {
 struct TrainResult {
   bilevel::Status status = bilevel::Status::not_run;
   std::string message;
+  std::string remedy;  ///< of a run that diverged: the option that may help
   Eigen::VectorXf theta;
   std::vector<Epoch> epochs;
   std::optional<Probe> probe;

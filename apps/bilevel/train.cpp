@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 
@@ -40,10 +41,21 @@ std::string identity_of(const Settings& s, const TrainData& d) {
   const auto& x = d.train.inputs;
   const std::string_view bytes(reinterpret_cast<const char*>(x.data()),
                                sizeof(float) * static_cast<std::size_t>(x.size()));
-  return fmt::format("train {} {:016x} {} {} {} {} {} batch={} seed={}", as_utf8(d.train.source),
-                     bilevel::checksum(bytes), name(s.architecture.energy),
-                     fmt::join(s.architecture.layers, "-"), name(s.architecture.activation),
-                     name(s.architecture.read_out), s.optimizer, s.batch, s.seed);
+  const std::string_view labels(reinterpret_cast<const char*>(d.train.labels.data()),
+                                sizeof(int) * d.train.labels.size());
+  return fmt::format("train {} {:016x} {:016x} {:016x} {} {} {} {} gains {} {} {} batch={} seed={}",
+                     as_utf8(d.train.source), bilevel::checksum(bytes), bilevel::checksum(labels),
+                     bilevel::checksum(fmt::format("{}", fmt::join(d.classes, "\n"))),
+                     name(s.architecture.energy), fmt::join(s.architecture.layers, "-"),
+                     name(s.architecture.activation), name(s.architecture.read_out),
+                     s.architecture.input_gain, s.architecture.gain, s.optimizer, s.batch, s.seed);
+}
+
+/// For --beta: what is wrong with the text, or nothing.
+std::string not_zero(const std::string& text) {
+  return std::strtod(text.c_str(), nullptr) != 0
+             ? std::string()
+             : "0 would compare a phase with itself; give another strength";
 }
 
 void print_head(const Settings& s, const TrainData& d) {
@@ -77,7 +89,7 @@ void print_end(const TrainArguments& a, const Settings& s, const TrainData& d, c
   if (r.probe) {
     print_entry("gradient",
                 std::isnan(r.probe->cosine)
-                    ? fmt::format("the exact one is zero on {} test rows", r.probe->samples)
+                    ? fmt::format("the exact one is zero or not known on {} test rows", r.probe->samples)
                     : fmt::format("cosine {:.6f} to the exact one on {} test rows, relative error {:.2g}",
                                   r.probe->cosine, r.probe->samples, r.probe->relative_error));
     print_certificate(r.probe->certificate);
@@ -86,10 +98,8 @@ void print_end(const TrainArguments& a, const Settings& s, const TrainData& d, c
   for (const std::string& note : d.notes) print_entry("note", note);
   for (const std::string& warning : r.warnings) print_entry("warning", warning, Colour::yellow);
   if (r.status == Status::diverged && !a.checkpoint.empty())
-    print_entry(
-        "kept",
-        fmt::format("{}: the same command with --resume and --learning-rate {:.2g} goes on from there",
-                    a.checkpoint, 0.3 * s.learning_rates[0]));
+    print_entry("kept", fmt::format("{}: the same command with --resume and {} goes on from there",
+                                    a.checkpoint, r.remedy));
 }
 
 int run(TrainArguments a) {
@@ -111,12 +121,13 @@ int run(TrainArguments a) {
   std::optional<Eigen::VectorXf> start;
   if (!a.start.empty()) {
     const training::SavedNetwork saved = training::read_network(a.start);
-    if (saved.settings.architecture.energy != settings.architecture.energy ||
-        saved.settings.architecture.layers != settings.architecture.layers)
-      throw InvalidInput(fmt::format(
-          "--start {}: it is a {} network {}, and {} {} is to be trained", a.start,
-          name(saved.settings.architecture.energy), fmt::join(saved.settings.architecture.layers, "-"),
-          name(settings.architecture.energy), fmt::join(settings.architecture.layers, "-")));
+    const auto words = [](const bilevel::networks::Architecture& n) {
+      return fmt::format("{} {} ({}, {})", name(n.energy), fmt::join(n.layers, "-"), name(n.activation),
+                         name(n.read_out));
+    };
+    const std::string has = words(saved.settings.architecture), wanted = words(settings.architecture);
+    if (has != wanted)
+      throw InvalidInput(fmt::format("--start {}: it is {}, and {} is to be trained", a.start, has, wanted));
     start = saved.theta;
   }
   const tuning::TuneControl kept =
@@ -175,14 +186,16 @@ std::function<int()> add_train(CLI::App& program) {
   command.add_option("--energy", t.energy, "hopfield, predictive-coding or resistive")->capture_default_str();
   command.add_option("--layers", t.layers, "Sizes, 784-512-10, or one hidden layer alone, 512")
       ->type_name("SIZES");
-  command.add_option("--epochs", t.epochs, "Passes over the training rows")->type_name("N");
-  command.add_option("--batch", t.batch, "Rows for one step of the weights")->type_name("N");
+  command.add_option("--epochs", t.epochs, "Passes over the training rows")->type_name("N")->check(positive);
+  command.add_option("--batch", t.batch, "Rows for one step of the weights")->type_name("N")->check(positive);
   command
       .add_option("--test", t.test,
                   "Rows to test on: a file like the data, or a share of its rows (default: 0.2)")
       ->type_name("FILE|SHARE");
   command.add_option("--test-labels", t.test_labels, "Labels of that file, see --labels")->type_name("FILE");
-  command.add_option("--rows", t.rows, "Train on this many rows at most, drawn at random")->type_name("N");
+  command.add_option("--rows", t.rows, "Train on this many rows at most, drawn at random")
+      ->type_name("N")
+      ->check(positive);
   command.add_option("--seed", t.seed, "Of weights, order and all draws")
       ->check(whole_number())
       ->capture_default_str();
@@ -192,13 +205,15 @@ std::function<int()> add_train(CLI::App& program) {
   command.add_option("--read-out", t.read_out, "squared or cross-entropy")->group(network);
   command.add_option("--input-gain", t.input_gain, "Resistive: inputs are multiplied by this")
       ->type_name("X")
+      ->check(positive)
       ->group(network);
   command.add_option("--gain", t.gain, "Resistive: amplification between layers")
       ->type_name("X")
+      ->check(positive)
       ->group(network);
   command.add_option("--scale", t.scale, "Of the initial weights")
       ->type_name("X")
-      ->capture_default_str()
+      ->check(positive)
       ->group(network);
   command.add_option("--start", a->start, "Begin with the weights of a saved network")
       ->type_name("FILE")
@@ -209,13 +224,18 @@ std::function<int()> add_train(CLI::App& program) {
                   "ep-central, ep-forward-2 … 8, ep-random-sign, ep-holomorphic, ep-agnostic, implicit-cg, "
                   "implicit-neumann (recurrent backpropagation), backpropagation (predictive coding), …")
       ->group(learning);
-  command.add_option("--beta", t.beta, "Strength of the nudge")->type_name("X")->group(learning);
+  command.add_option("--beta", t.beta, "Strength of the nudge")
+      ->type_name("X")
+      ->check(not_zero)
+      ->group(learning);
   command.add_option("--points", t.points, "Of ep-holomorphic: nudges on its circle, even (default: 8)")
       ->type_name("N")
+      ->check(positive)
       ->group(learning);
   command.add_option("--optimizer", t.optimizer, "sgd or adam")->group(learning);
   command.add_option("--learning-rate", t.learning_rate, "Of the first layer")
       ->type_name("X")
+      ->check(positive)
       ->group(learning);
   command.add_option("--layer-rates", t.layer_rates, "Factors of it, one a layer of weights")
       ->type_name("X,…")
@@ -223,8 +243,12 @@ std::function<int()> add_train(CLI::App& program) {
       ->group(learning);
   command.add_option("--decay", t.decay, "The rate is multiplied by this after every epoch")
       ->type_name("X")
+      ->check(positive)
       ->group(learning);
-  command.add_option("--momentum", t.momentum, "Of sgd")->type_name("X")->group(learning);
+  command.add_option("--momentum", t.momentum, "Of sgd")
+      ->type_name("X")
+      ->check(CLI::NonNegativeNumber)
+      ->group(learning);
   command.add_option("--weight-decay", t.weight_decay, "A step takes rate × this × weight off each weight")
       ->type_name("X")
       ->group(learning);
@@ -238,12 +262,15 @@ std::function<int()> add_train(CLI::App& program) {
   command
       .add_option("--step", t.step, "Of a layer towards its minimum (1: all the way), or of gradient steps")
       ->type_name("X")
+      ->check(positive)
       ->group(relaxation);
   command.add_option("--free-steps", t.free_steps, "Most steps of the free phase")
       ->type_name("N")
+      ->check(positive)
       ->group(relaxation);
   command.add_option("--nudged-steps", t.nudged_steps, "Steps of each nudged phase")
       ->type_name("N")
+      ->check(positive)
       ->group(relaxation);
   command
       .add_option("--tolerance", t.tolerance,

@@ -38,6 +38,7 @@ Json describe(const Epoch& e) {
           {"test_cost", number(e.test_cost)},
           {"samples_per_second", number(e.samples_per_second)},
           {"relaxation_residual", number(e.relaxation_residual)},
+          {"nudged_residual", number(e.nudged_residual)},
           {"gradient_cosine", number(e.gradient_cosine)},
           {"gradient_error", number(e.gradient_error)},
           {"learning_rate", e.learning_rate},

@@ -1,5 +1,6 @@
 #include <bilevel/networks/backpropagation.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 #include "gemm.hpp"
@@ -7,6 +8,23 @@
 #include "read_out.hpp"
 
 namespace bilevel::networks {
+
+namespace {
+
+/// The product by slabs of rows that do not depend on the number of threads: the same bits for any.
+template <class S>
+void gemm_by_slabs(Transposed a_is, Transposed b_is, Index m, Index n, Index k, S scale, const S* a,
+                   Index a_rows, const S* b, Index b_rows, S* c) {
+  const Index slabs = std::min<Index>(8, (m + 127) / 128);
+#pragma omp parallel for schedule(dynamic, 1) if (m * n * k > (Index{1} << 22))
+  for (Index i = 0; i < slabs; ++i) {
+    const Index first = m * i / slabs, rows = m * (i + 1) / slabs - first;
+    gemm(a_is, b_is, rows, n, k, scale, a + (a_is == Transposed::yes ? first * a_rows : first), a_rows, b,
+         b_rows, S(0), c + first, m);
+  }
+}
+
+}  // namespace
 
 template <class S>
 struct Backpropagation<S>::State {
@@ -37,6 +55,7 @@ BatchOutcome Backpropagation<S>::gradient(const S* theta, const S* inputs, const
                                           S* gradient) {
   using Matrix = typename State::Matrix;
   using Vector = typename State::Vector;
+  const OneBlasThread one;
   State& t = *state_;
   const Architecture& a = t.a;
   const auto& loops = kernels::table<S>();
@@ -48,8 +67,8 @@ BatchOutcome Backpropagation<S>::gradient(const S* theta, const S* inputs, const
     const auto i = static_cast<std::size_t>(k - 1);
     t.u[i].resize(p.units, batch);
     t.back[i].resize(p.units, batch);
-    gemm(Transposed::no, Transposed::no, p.units, batch, p.inputs, S(1), theta + p.weights, p.units, below,
-         p.inputs, S(0), t.u[i].data(), p.units);
+    gemm_by_slabs(Transposed::no, Transposed::no, p.units, batch, p.inputs, S(1), theta + p.weights, p.units,
+                  below, p.inputs, t.u[i].data());
     t.u[i].colwise() += Eigen::Map<const Vector>(theta + p.bias, p.units);
     if (k == last) break;
     t.s[i].resize(p.units, batch);
@@ -71,12 +90,12 @@ BatchOutcome Backpropagation<S>::gradient(const S* theta, const S* inputs, const
     const LayerParameters p = a.layer(k);
     const auto i = static_cast<std::size_t>(k - 1);
     const S* const previous = k == 1 ? inputs : t.s[i - 1].data();
-    gemm(Transposed::no, Transposed::yes, p.units, p.inputs, batch, share, t.back[i].data(), p.units,
-         previous, p.inputs, S(0), gradient + p.weights, p.units);
+    gemm_by_slabs(Transposed::no, Transposed::yes, p.units, p.inputs, batch, share, t.back[i].data(), p.units,
+                  previous, p.inputs, gradient + p.weights);
     Eigen::Map<Vector>(gradient + p.bias, p.units) = share * t.back[i].rowwise().sum();
     if (k == 1) break;
-    gemm(Transposed::yes, Transposed::no, p.inputs, batch, p.units, S(1), theta + p.weights, p.units,
-         t.back[i].data(), p.units, S(0), t.back[i - 1].data(), p.inputs);
+    gemm_by_slabs(Transposed::yes, Transposed::no, p.inputs, batch, p.units, S(1), theta + p.weights, p.units,
+                  t.back[i].data(), p.units, t.back[i - 1].data());
     const auto s = t.s[i - 1].array();
     if (a.activation == Activation::tanh)
       t.back[i - 1].array() *= S(1) - s.square();

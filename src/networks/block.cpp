@@ -305,7 +305,8 @@ void Block<S>::leave_settled(const RelaxationOptions& options, long steps) {
     outcome.moved = static_cast<double>(moved_[c]);
     outcome.status = options.tolerance == 0 ? Status::approximate : Status::iteration_limit;
     if (!std::isfinite(outcome.moved)) outcome.status = Status::not_finite;
-    if (options.tolerance > 0 && outcome.moved <= options.tolerance) {
+    // What is left to go is the movement over the step.
+    if (options.tolerance > 0 && outcome.moved <= options.tolerance * std::min(1.0, options.step)) {
       outcome.status = Status::converged;
       swap_samples(c, --active_);
     }

@@ -36,6 +36,8 @@ class LiveCouplings {
   void set(const S* theta) {
     theta_ = theta;
     if (a_.resistive()) {
+      if (const S least = Eigen::Map<const Vector>(theta, a_.parameters()).minCoeff(); least < 0)
+        throw InvalidInput(fmt::format("network: a conductance is {}, and cannot be negative", least));
       derived_.set(a_, Eigen::Map<const Vector>(theta, a_.parameters()));
       for (std::size_t i = 0; i < inverse_.size(); ++i) inverse_[i] = derived_.d[i].cwiseInverse();
     }

@@ -333,9 +333,13 @@ double Propagation<S>::State::least_stiffness(double beta) const {
   double least = std::numeric_limits<double>::infinity(), most_against = 0;
   for (Index i = 0; i < a.outputs(); ++i)
     least = std::min(least, static_cast<double>(couplings.stiffness(a.depth(), i)));
-  for (const Phase& phase : phases) most_against = std::min(most_against, phase.strength.real() * beta);
-  // The cost's own curvature is 1, that of cross-entropy at most ½.
-  return least + most_against * (a.read_out == ReadOut::squared ? 1 : 0.5);
+  // Of a circle the radius counts: what gives way lies on the real axis, but no nearer in other directions.
+  for (const Phase& phase : phases)
+    most_against =
+        std::min(most_against, options.circle > 0 ? -std::abs(beta) : phase.strength.real() * beta);
+  // The curvature of ½‖u − y‖² is 1; that of cross-entropy is at most ½, but the step that settles a softmax
+  // divides by 1 + βp.
+  return least + most_against;
 }
 
 template <class S>
@@ -381,7 +385,7 @@ BatchOutcome Propagation<S>::gradient(const S* theta, const S* inputs, const S* 
   const Index count = division.count();
   const auto slabs = static_cast<Index>(s.slabs.size());
   // Waking threads and waiting for them costs more than a small step: nothing but time depends on it.
-  [[maybe_unused]] const bool worth_dividing = batch * s.a.parameters() > (Index{1} << 22);
+  [[maybe_unused]] const bool worth_dividing = batch * s.a.parameters() > least_divided;
 #pragma omp parallel num_threads(static_cast <int>(s.blocks.size())) if (worth_dividing)
   {
     const auto thread = static_cast<std::size_t>(thread_number());

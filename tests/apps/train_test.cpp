@@ -88,7 +88,9 @@ TEST(TrainCommand, RefusalsNameWhatIsWrong) {
   refused("/nowhere/at/all.csv", "/nowhere/at/all.csv");
   refused("--layers 100-20-10", "the data has 144 features, the first layer 100 units");
   refused("--energy ising", "known are hopfield, predictive-coding, resistive");
-  refused("--batch -3", "--batch -3 must be at least 1");
+  refused("--beta 0", "compare a phase with itself");
+  refused("--epochs 0", "0 must be a positive number");
+  refused("--batch -3", "-3 must be a positive number");
   refused("--energy resistive --activation tanh", "must be diode");
   refused("--resume --checkpoint " + scratch("nothing.ckpt"), "nothing.ckpt");
   refused("--report /nowhere/report.html", "the folder /nowhere does not exist");

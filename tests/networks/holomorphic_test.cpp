@@ -102,10 +102,11 @@ TEST(HolomorphicPropagation, EverySchedulesEndIsTheSame) {
 TEST(HolomorphicPropagation, ThreadsChangeNothing) {
   const int before = bilevel::problems::kernels::threads();
   const Architecture a{.energy = Energy::hopfield,
-                       .layers = {5, 6, 4, 3},
+                       .layers = {70, 150, 40, 10},
                        .activation = Activation::tanh,
                        .read_out = ReadOut::cross_entropy};
   NetworkProblem network = problem(a, 300, 5);
+  ASSERT_GT(300 * a.parameters(), Propagation<double>::least_divided);
   PropagationOptions o = on_a_circle(a, 6, 0.3);
   o.free.max_steps = o.nudged.max_steps = 8;
   o.noise = 0.01;

@@ -49,6 +49,9 @@ struct BatchOutcome {
 template <class S>
 class Propagation {
  public:
+  /// Samples × parameters from which on a gradient is divided among threads.
+  static constexpr Index least_divided = Index{1} << 22;
+
   Propagation(Architecture architecture, PropagationOptions options);
   ~Propagation();
 
