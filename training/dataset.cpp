@@ -118,6 +118,21 @@ void scale(const TrainTask& task, bool pictures, TrainData& out) {
   for (Matrix* inputs : {&out.train.inputs, &out.test.inputs}) rescale(out.shift, out.factor, *inputs);
 }
 
+/// Of the cells that are there.
+Eigen::VectorXd known_means(const Matrix& x) {
+  Eigen::VectorXd means = Eigen::VectorXd::Zero(x.rows());
+  for (Index j = 0; j < x.rows(); ++j) {
+    Index known = 0;
+    for (Index n = 0; n < x.cols(); ++n)
+      if (!std::isnan(x(j, n))) {
+        means[j] += static_cast<double>(x(j, n));
+        ++known;
+      }
+    if (known > 0) means[j] /= static_cast<double>(known);
+  }
+  return means;
+}
+
 void require_numbers(const Part& part) {
   if (!part.inputs.allFinite())
     throw InvalidInput(fmt::format("{}: a feature is NaN or infinite", part.source));
@@ -173,6 +188,12 @@ std::vector<Index> all_rows(Index count) {
   std::vector<Index> rows(static_cast<std::size_t>(count));
   for (Index i = 0; i < count; ++i) rows[static_cast<std::size_t>(i)] = i;
   return rows;
+}
+
+void fill(const Eigen::VectorXd& means, Matrix& inputs) {
+  for (Index n = 0; n < inputs.cols(); ++n)
+    for (Index j = 0; j < inputs.rows(); ++j)
+      if (std::isnan(inputs(j, n))) inputs(j, n) = static_cast<float>(means[j]);
 }
 
 void rescale(const Eigen::VectorXd& shift, const Eigen::VectorXd& factor, Matrix& inputs) {
@@ -253,6 +274,11 @@ TrainData load(const TrainTask& task) {
   if (out.test.inputs.rows() != out.features())
     throw InvalidInput(fmt::format("{} has {} features, the training data {}", out.test.source,
                                    out.test.inputs.rows(), out.features()));
+  if (task.reading.missing == data::Missing::mean) {
+    out.imputed = known_means(out.train.inputs);
+    fill(out.imputed, out.train.inputs);
+    fill(out.imputed, out.test.inputs);
+  }
   require_numbers(out.train);
   require_numbers(out.test);
   scale(task, pictures, out);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,11 +27,16 @@ struct TrainData {
   std::optional<std::pair<Index, Index>> image;  ///< rows × columns of a picture
   std::string scaling;                           ///< what was done to the features, in words
   Eigen::VectorXd shift, factor;                 ///< x ← (x − shift)·factor
+  Eigen::VectorXd imputed;                       ///< what stood in for missing cells; empty: none may be
   bilevel::data::Schema schema;                  ///< of the file, without features where pictures were drawn
   bool generated = false;
   std::vector<std::string> notes;
 
   Index features() const { return train.inputs.rows(); }
+  /// Root of the mean square of the training rows' features, scaled.
+  double feature_size() const {
+    return static_cast<double>(train.inputs.norm()) / std::sqrt(static_cast<double>(train.inputs.size()));
+  }
 };
 
 /// Reads or draws the data, scales it by what the training rows show, and sets test rows aside.
@@ -39,6 +45,8 @@ TrainData load(const TrainTask& task);
 /// Features × samples in single precision; sparse rows are spread out.
 Matrix columns_of(const bilevel::data::Dataset& data, const std::vector<Index>& rows);
 std::vector<Index> all_rows(Index count);
+/// Missing cells become their feature's mean.
+void fill(const Eigen::VectorXd& means, Matrix& inputs);
 /// x ← (x − shift)·factor
 void rescale(const Eigen::VectorXd& shift, const Eigen::VectorXd& factor, Matrix& inputs);
 

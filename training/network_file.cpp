@@ -59,6 +59,7 @@ std::string network_text(const SavedNetwork& n, const std::string& program_versi
                {"classes", n.classes},
                {"shift", packed(n.shift)},
                {"factor", packed(n.factor)},
+               {"imputed", packed(n.imputed)},
                {"schema", n.schema.features > 0 ? tuning::encode(n.schema) : Json(nullptr)},
                {"weights", packed(n.theta)}};
   return j.dump(1) + "\n";
@@ -95,10 +96,11 @@ SavedNetwork read_network(const std::string& path) {
     n.classes = j.at("classes").get<std::vector<std::string>>();
     n.shift = unpacked<Eigen::VectorXd>(j.at("shift"));
     n.factor = unpacked<Eigen::VectorXd>(j.at("factor"));
+    n.imputed = unpacked<Eigen::VectorXd>(j.at("imputed"));
     if (!j.at("schema").is_null()) n.schema = tuning::decode_schema(j.at("schema"));
     n.theta = unpacked<Eigen::VectorXf>(j.at("weights"));
     if (static_cast<Index>(n.classes.size()) != a.outputs() || n.shift.size() != a.inputs() ||
-        n.factor.size() != a.inputs())
+        n.factor.size() != a.inputs() || (n.imputed.size() != 0 && n.imputed.size() != a.inputs()))
       throw InvalidInput("its sizes do not fit each other");
     if (!n.shift.allFinite() || !n.factor.allFinite()) throw InvalidInput("its scaling is not finite");
     if (n.schema.features != 0 && n.schema.features != a.inputs())
@@ -120,6 +122,7 @@ bool is_network(const std::string& path) {
 Matrix outputs_of(const SavedNetwork& n, const bilevel::data::Dataset& d) {
   const networks::Architecture& a = n.settings.architecture;
   Matrix inputs = columns_of(d, all_rows(d.rows()));
+  if (n.imputed.size() > 0) fill(n.imputed, inputs);
   rescale(n.shift, n.factor, inputs);
   for (Index i = 0; i < inputs.cols(); ++i)
     if (!inputs.col(i).allFinite())

@@ -11,7 +11,7 @@ struct SavedNetwork {
   Settings settings;  ///< of which the architecture and the free phase are kept
   Eigen::VectorXf theta;
   std::vector<std::string> classes;
-  Eigen::VectorXd shift, factor;
+  Eigen::VectorXd shift, factor, imputed;
   bilevel::data::Schema schema;  ///< no features where the pictures were drawn
 };
 

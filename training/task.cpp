@@ -197,7 +197,7 @@ void TrainTask::validate() const {
   wrong.throw_if_any();
 }
 
-Settings settle_task(const TrainTask& t, Index features, Index rows, Index classes) {
+Settings settle_task(const TrainTask& t, Index features, Index rows, Index classes, double feature_size) {
   Settings s;
   networks::Architecture& a = s.architecture;
   a.energy = networks::energy_of(t.energy);
@@ -206,11 +206,12 @@ Settings settle_task(const TrainTask& t, Index features, Index rows, Index class
   a.activation = t.activation.empty() ? d.activation : networks::activation_of(t.activation);
   a.read_out = t.read_out.empty() ? d.read_out : networks::read_out_of(t.read_out);
   if (a.resistive()) {
-    // Voltages fall with the number of neighbours that a unit averages over: published gains are 100 at 100
-    // units and 480 at 1024.
-    a.input_gain = t.input_gain > 0
-                       ? t.input_gain
-                       : std::round(100 * std::pow(static_cast<double>(a.width(1)) / 100, 2.0 / 3));
+    // Voltages fall with the number of neighbours that a unit averages over: published gains, for pictures
+    // with grey values up to 1, are 100 at 100 units and 480 at 1024. Steps of the conductances go with the
+    // square of what comes in, so larger features (standardised ones have size 1) want a smaller gain.
+    const double published = 100 * std::pow(static_cast<double>(a.width(1)) / 100, 2.0 / 3),
+                 smaller = feature_size > 0 ? std::min(1.0, std::pow(0.45 / feature_size, 2)) : 1;
+    a.input_gain = t.input_gain > 0 ? t.input_gain : std::max(1.0, std::round(published * smaller));
     a.gain = t.gain > 0 ? t.gain : a.depth() > 2 ? 4 : 1;
   } else if (t.input_gain > 0 || t.gain > 0) {
     throw InvalidInput("--gain and --input-gain belong to --energy resistive");

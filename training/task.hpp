@@ -74,8 +74,9 @@ struct Settings {
   Index probe = 0;
 };
 
-/// Fills in what the task leaves open, for data of so many features, rows and classes. Throws InvalidInput
-/// with everything that does not fit.
-Settings settle_task(const TrainTask& task, Index features, Index rows, Index classes);
+/// Fills in what the task leaves open, for data of so many features, rows and classes, and features of this
+/// size (root of the mean square; 0: not known). Throws InvalidInput with everything that does not fit.
+Settings settle_task(const TrainTask& task, Index features, Index rows, Index classes,
+                     double feature_size = 0);
 
 }  // namespace training

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <random>
 
 #include <bilevel/outcome/cost.hpp>
@@ -123,7 +124,7 @@ std::string Run::fault_of(const bilevel::networks::BatchOutcome& outcome) {
     result_.remedy =
         fmt::format("--beta {:.2g}", 0.5 * std::max(0.0, s_.propagation.beta + outcome.stiffness));
     return fmt::format("a negative nudge outweighs an output by {:.3g}, so that it settles nowhere",
-                       -outcome.stiffness);
+                       std::abs(outcome.stiffness));
   }
   if (!outcome.finite) return "a state or a gradient is not finite";
   // Squashed states stay finite however large the weights are: their cost does not.
@@ -137,8 +138,8 @@ std::string Run::fault_of(const bilevel::networks::BatchOutcome& outcome) {
 bool Run::diverge(const std::string& where) {
   if (result_.remedy.empty())
     result_.remedy = fmt::format("--learning-rate {:.2g}", 0.3 * s_.learning_rates[0]);
-  return stop(Status::diverged, fmt::format("diverged {}: {}; the weights of {} are kept. {} may help", where,
-                                            fault_, good_at_, result_.remedy));
+  return stop(Status::diverged, fmt::format("{}: {}; the weights of {} are kept. {} may help", where, fault_,
+                                            good_at_, result_.remedy));
 }
 
 bool Run::batch(const std::vector<Index>& order, Index first, double factor) {
@@ -262,7 +263,8 @@ bilevel::networks::BatchOutcome Run::conclude() {
 }
 
 TrainResult Run::run() {
-  if (c_.resume) {
+  // Where nothing is kept, a run that should go on begins.
+  if (c_.resume && std::filesystem::exists(c_.checkpoint)) {
     kept_ = read_kept(c_.checkpoint, c_.identity);
     if (kept_.theta.size() != weights_.theta().size() ||
         kept_.first_moment.size() != weights_.first_moment.size() ||
@@ -312,7 +314,8 @@ TrainResult Run::run() {
   c_.progress("looking at the result");
   result_.theta = weights_.theta();
   if (!concluded_) conclude();
-  if (s_.probe > 0) {
+  // Who stops a run wants it to stop.
+  if (s_.probe > 0 && result_.status != Status::interrupted) {
     result_.probe = probe_.compare(*source_, result_.theta, true);
     result_.traces = probe_.traces(result_.theta);
   }
@@ -324,10 +327,10 @@ TrainResult Run::run() {
                                  static_cast<double>(d_.train.rows());
     if (result_.epochs.back().train_error >= 0.97 * blind)
       result_.warnings.push_back(
-          fmt::format("the network has learned nothing: its train error of {:.1f} % is that of the most "
-                      "frequent class; a smaller "
-                      "--learning-rate or --scale usually helps",
-                      100 * result_.epochs.back().train_error));
+          fmt::format("the network has learned nothing: its train error is {:.1f} %, and naming the most "
+                      "frequent class every time gives {:.1f} %; another --learning-rate or --scale, or more "
+                      "units or epochs may help",
+                      100 * result_.epochs.back().train_error, 100 * blind));
   }
   result_.seconds = elapsed();
   return std::move(result_);

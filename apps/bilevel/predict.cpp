@@ -41,6 +41,7 @@ int run_network(const PredictArguments& a) {
         a.model));
   bilevel::data::ReadOptions options = a.reading.read_options();
   options.target_optional = true;
+  if (network.imputed.size() > 0) options.missing = bilevel::data::Missing::mean;
   const bilevel::data::Dataset data = bilevel::data::read(a.data, options, &network.schema);
   Eigen::MatrixXd u = training::outputs_of(network, data).cast<double>().transpose();
   const bool probable = network.settings.architecture.read_out == bilevel::networks::ReadOut::cross_entropy;

@@ -93,6 +93,13 @@ void print_end(const TrainArguments& a, const Settings& s, const TrainData& d, c
                     : fmt::format("cosine {:.6f} to the exact one on {} test rows, relative error {:.2g}",
                                   r.probe->cosine, r.probe->samples, r.probe->relative_error));
     print_certificate(r.probe->certificate);
+    if (r.probe->certificate.verdict != bilevel::Verdict::trusted)
+      print_entry("note",
+                  std::isnan(r.probe->cosine)
+                      ? "outputs that sit at their bounds have no exact gradient; a finite nudge moves "
+                        "them all the same (docs/networks.md)"
+                      : "a finite nudge trains well without being the exact gradient: a smaller --beta "
+                        "and more --free-steps and --nudged-steps bring it nearer (docs/networks.md)");
   }
   print_entry("time", fmt::format("{:.1f} s in all", r.seconds));
   for (const std::string& note : d.notes) print_entry("note", note);
@@ -114,8 +121,8 @@ int run(TrainArguments a) {
   Progress progress;
   progress.show("reading the data");
   const TrainData data = training::load(task);
-  const Settings settings = training::settle_task(task, data.features(), data.train.rows(),
-                                                  static_cast<Index>(data.classes.size()));
+  const Settings settings = training::settle_task(
+      task, data.features(), data.train.rows(), static_cast<Index>(data.classes.size()), data.feature_size());
   if (!a.netlist.empty() && !settings.architecture.resistive())
     throw InvalidInput("--netlist needs --energy resistive: other networks are no circuits");
   std::optional<Eigen::VectorXf> start;
@@ -152,19 +159,19 @@ int run(TrainArguments a) {
                result.message, a.checkpoint, a.resume ? "" : " added");
   print_end(a, settings, data, result);
   const Json j = train_result(a.command_line, settings, data, result);
-  write_outputs({{a.save,
-                  [&] {
-                    return training::network_text(
-                        {settings, result.theta, data.classes, data.shift, data.factor, data.schema},
-                        std::string(bilevel::version));
-                  }},
-                 {a.netlist,
-                  [&] {
-                    return training::circuit_text(settings, result.theta, data.test.inputs.col(0),
-                                                  data.classes);
-                  }},
-                 {a.json, [&] { return json_text(j); }},
-                 {a.report, [&] { return report::render(report::train_page(j)); }}});
+  write_outputs(
+      {{a.save,
+        [&] {
+          return training::network_text(
+              {settings, result.theta, data.classes, data.shift, data.factor, data.imputed, data.schema},
+              std::string(bilevel::version));
+        }},
+       {a.netlist,
+        [&] {
+          return training::circuit_text(settings, result.theta, data.test.inputs.col(0), data.classes);
+        }},
+       {a.json, [&] { return json_text(j); }},
+       {a.report, [&] { return report::render(report::train_page(j)); }}});
   if (result.status == Status::converged) forget(a.checkpoint);
   return result.status == Status::converged ? ok : no;
 }
