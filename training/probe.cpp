@@ -65,14 +65,17 @@ std::vector<Trace> GradientProbe::traces(const Eigen::VectorXf& theta) const {
   networks::NetworkProblem problem = problem_of(settings_, inputs_, targets_, theta);
   const Eigen::VectorXd wide = problem.initial_theta();
   const auto follow = [&](double beta, const networks::RelaxationOptions& options, Eigen::VectorXd& phi) {
-    networks::RelaxationOptions one = options;
-    one.max_steps = 1;
-    one.tolerance = 1e-300;
-    networks::Relaxation relaxation(problem, one);
+    // One step after the other; sweeps go up and down in turn, so theirs are all taken from the start.
+    const bool from_the_start = options.schedule == networks::Schedule::sweep;
+    const Eigen::VectorXd start = phi;
     Trace trace{.beta = beta, .energy = {}, .moved = {}};
     trace.energy.push_back(problem.inner(phi, wide, {}) + beta * problem.outer(phi, wide, {}));
-    for (long step = 0; step < options.max_steps; ++step) {
-      const auto solution = relaxation.solve(wide, beta, phi);
+    for (long step = 1; step <= options.max_steps; ++step) {
+      networks::RelaxationOptions some = options;
+      some.max_steps = from_the_start ? step : 1;
+      some.tolerance = 1e-300;
+      networks::Relaxation relaxation(problem, some);
+      const auto solution = relaxation.solve(wide, beta, from_the_start ? start : phi);
       phi = solution.phi;
       trace.energy.push_back(solution.value);
       double moved = 0;

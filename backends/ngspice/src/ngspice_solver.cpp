@@ -35,7 +35,10 @@ OperatingPoint settle_text(const std::string& text, int nodes, const NgspiceOpti
     point.status = Status::converged;
     point.message = "ngspice: at rest";
     if (nodes > 0) point.voltages[0] = 0;
-    for (int node = 1; node < nodes; ++node) point.voltages[node] = library.volts(fmt::format("n{}", node));
+    for (int node = 1; node < nodes; ++node) {
+      point.voltages[node] = library.volts(fmt::format("n{}", node));
+      if (std::isnan(point.voltages[node])) point.message += fmt::format("; there is no node n{}", node);
+    }
   }
   library.forget();
   return point;

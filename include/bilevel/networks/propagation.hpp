@@ -19,7 +19,8 @@ struct PropagationOptions {
   double beta = 0.5;  ///< strength of the nudge on every sample; not 0
   RelaxationOptions free = {.max_steps = 20};
   RelaxationOptions nudged = {.max_steps = 4};
-  /// Deviation of normal noise added to what every layer receives in every step of every phase; ≥ 0.
+  /// Deviation of normal noise added to what every layer receives in every step of every phase; ≥ 0. Of
+  /// predictive coding: to what the layer below predicts.
   double noise = 0;
   std::uint64_t seed = 1;  ///< of signs and noise
 
