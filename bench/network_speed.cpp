@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -20,6 +21,7 @@
 
 #include <bilevel/bilevel.hpp>
 #include <bilevel/networks/propagation.hpp>
+#include <bilevel/networks/weight_steps.hpp>
 
 using namespace bilevel::networks;
 using bilevel::Nudge;
@@ -158,7 +160,8 @@ class Runner {
                                                       c_.batch, nullptr, gradient_.data());
     const double before = watch.seconds();
     // So small a rate leaves the states what they are, run after run.
-    theta_ -= 1e-7f * gradient_;
+    descent_step(theta_.size(), 1, 1e-7, gradient_.data(),
+                 c_.a.resistive() ? 0 : -std::numeric_limits<float>::infinity(), theta_.data());
     const double after = watch.seconds();
     if (!outcome.finite) throw std::runtime_error(fmt::format("{} did not settle", c_.label));
     best = std::min(best, after);
