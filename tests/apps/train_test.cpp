@@ -79,6 +79,27 @@ TEST(TrainCommand, ASavedNetworkPredictsAndACircuitIsWritten) {
   EXPECT_NE(none.err.find("trained on drawn pictures"), std::string::npos) << none.err;
 }
 
+TEST(TrainCommand, AKeptRunGoesOnWithItsOwnRowsAndGainsAlone) {
+  const auto rows = [](const char* first, const char* second) {
+    std::string text;
+    for (int i = 0; i < 100; ++i)
+      text += fmt::format("{},{},{}\n", i % 11, i % 7, i % 11 > i % 7 ? first : second);
+    return write("kept.csv", text);
+  };
+  const std::string data = rows("up", "down");
+  const std::string command = fmt::format(
+      "train {} --energy resistive --layers 8 --epochs 100000 --seconds 0.2 "
+      "--probe 0 --checkpoint {} --input-gain ",
+      data, scratch("kept.ckpt"));
+  ASSERT_EQ(run(command + "10").code, 1);
+  EXPECT_EQ(run(command + "10 --resume").code, 1);
+  const Result gain = run(command + "1000 --resume");
+  EXPECT_EQ(gain.code, 2);
+  EXPECT_NE(gain.err.find("on other data or with another network"), std::string::npos) << gain.err;
+  rows("down", "up");
+  EXPECT_EQ(run(command + "10 --resume").code, 2);
+}
+
 TEST(TrainCommand, RefusalsNameWhatIsWrong) {
   const auto refused = [](const std::string& arguments, const std::string& part) {
     const Result r = run("train " + arguments);

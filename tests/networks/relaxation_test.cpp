@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <bilevel/networks/propagation.hpp>
+
+#include <refusal.hpp>
+
 namespace {
 
 using namespace network_cases;
@@ -76,6 +80,33 @@ TEST(Relaxation, RefusesOptionsOutOfRange) {
   EXPECT_THROW(Relaxation(network, {.step = 0}), InvalidInput);
   EXPECT_THROW(Relaxation(network, {.max_steps = 0}), InvalidInput);
   EXPECT_THROW(Relaxation(network, {.tolerance = -1}), InvalidInput);
+}
+
+/// What has settled has little left to go, however short its steps are.
+TEST(Relaxation, ShortStepsAreNotTakenForRest) {
+  const Architecture a{.energy = Energy::hopfield, .layers = {5, 7, 3}, .activation = Activation::tanh};
+  NetworkProblem network = problem(a, 4, 3);
+  Relaxation crawling(network,
+                      {.schedule = Schedule::gradient, .step = 1e-7, .max_steps = 50, .tolerance = 1e-6});
+  const auto solution = crawling.solve(network.initial_theta(), 0, network.initial_phi());
+  EXPECT_GT(solution.residual_norm, 0.01);
+  EXPECT_FALSE(succeeded(solution.status)) << solution.message;
+}
+
+TEST(Relaxation, NegativeConductancesAreRefused) {
+  const Architecture a{.energy = Energy::resistive, .layers = {3, 4, 2}, .activation = Activation::diode};
+  NetworkProblem network = problem(a, 4, 3);
+  Vec theta = network.initial_theta();
+  theta[2] = -3;
+  Relaxation relaxation(network, tight(a));
+  Propagation<double> propagation(a, {});
+  Vec gradient(theta.size());
+  for (const std::string& said :
+       {refusal([&] { relaxation.solve(theta, 0, network.initial_phi()); }), refusal([&] {
+          propagation.gradient(theta.data(), network.samples().inputs.data(),
+                               network.samples().targets.data(), 4, nullptr, gradient.data());
+        })})
+    EXPECT_NE(said.find("a conductance is -3"), std::string::npos) << said;
 }
 
 }  // namespace
