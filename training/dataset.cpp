@@ -118,21 +118,6 @@ void scale(const TrainTask& task, bool pictures, TrainData& out) {
   for (Matrix* inputs : {&out.train.inputs, &out.test.inputs}) rescale(out.shift, out.factor, *inputs);
 }
 
-/// Of the cells that are there.
-Eigen::VectorXd known_means(const Matrix& x) {
-  Eigen::VectorXd means = Eigen::VectorXd::Zero(x.rows());
-  for (Index j = 0; j < x.rows(); ++j) {
-    Index known = 0;
-    for (Index n = 0; n < x.cols(); ++n)
-      if (!std::isnan(x(j, n))) {
-        means[j] += static_cast<double>(x(j, n));
-        ++known;
-      }
-    if (known > 0) means[j] /= static_cast<double>(known);
-  }
-  return means;
-}
-
 void require_numbers(const Part& part) {
   if (!part.inputs.allFinite())
     throw InvalidInput(fmt::format("{}: a feature is NaN or infinite", part.source));
@@ -188,12 +173,6 @@ std::vector<Index> all_rows(Index count) {
   std::vector<Index> rows(static_cast<std::size_t>(count));
   for (Index i = 0; i < count; ++i) rows[static_cast<std::size_t>(i)] = i;
   return rows;
-}
-
-void fill(const Eigen::VectorXd& means, Matrix& inputs) {
-  for (Index n = 0; n < inputs.cols(); ++n)
-    for (Index j = 0; j < inputs.rows(); ++j)
-      if (std::isnan(inputs(j, n))) inputs(j, n) = static_cast<float>(means[j]);
 }
 
 void rescale(const Eigen::VectorXd& shift, const Eigen::VectorXd& factor, Matrix& inputs) {
@@ -255,30 +234,36 @@ TrainData load(const TrainTask& task) {
     part.inputs = columns_of(from, rows);
     for (const Index i : rows) part.labels.push_back(of[static_cast<std::size_t>(i)]);
   };
+  // Missing cells get the mean of the training rows.
+  const auto complete = [&](data::Dataset& from, const std::vector<Index>& training) {
+    if (task.reading.missing != data::Missing::mean) return;
+    if (out.imputed.size() == 0) out.imputed = data::column_moments(from, training).mean;
+    data::impute(from, out.imputed);
+  };
   if (test_file.empty()) {
     const auto held = data::draw_part(d.rows(), share, task.seed, &labels);
     std::vector<Index> training, testing;
     for (Index i = 0; i < d.rows(); ++i)
       (held[static_cast<std::size_t>(i)] ? testing : training).push_back(i);
-    take(out.train, d, labels, drawn(training, task.rows, task.seed));
+    training = drawn(std::move(training), task.rows, task.seed);
+    complete(d, training);
+    take(out.train, d, labels, training);
     take(out.test, d, labels, testing);
   } else {
-    take(out.train, d, labels, drawn(all_rows(d.rows()), task.rows, task.seed));
+    const std::vector<Index> training = drawn(all_rows(d.rows()), task.rows, task.seed);
+    complete(d, training);
+    take(out.train, d, labels, training);
     d = {};  // twice the memory of the training rows is enough
-    const data::Dataset t = data::read(test_file, test_reading, &out.schema);
+    data::Dataset t = data::read(test_file, test_reading, &out.schema);
     if (t.target.size() == 0)
       throw InvalidInput(fmt::format("{}: there are no labels; --test-labels names their file", test_file));
+    complete(t, {});
     take(out.test, t, indices_of(names_of(t), out.classes, test_file), all_rows(t.rows()));
     out.notes.insert(out.notes.end(), t.notes.begin(), t.notes.end());
   }
   if (out.test.inputs.rows() != out.features())
     throw InvalidInput(fmt::format("{} has {} features, the training data {}", out.test.source,
                                    out.test.inputs.rows(), out.features()));
-  if (task.reading.missing == data::Missing::mean) {
-    out.imputed = known_means(out.train.inputs);
-    fill(out.imputed, out.train.inputs);
-    fill(out.imputed, out.test.inputs);
-  }
   require_numbers(out.train);
   require_numbers(out.test);
   scale(task, pictures, out);

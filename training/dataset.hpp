@@ -45,8 +45,6 @@ TrainData load(const TrainTask& task);
 /// Features × samples in single precision; sparse rows are spread out.
 Matrix columns_of(const bilevel::data::Dataset& data, const std::vector<Index>& rows);
 std::vector<Index> all_rows(Index count);
-/// Missing cells become their feature's mean.
-void fill(const Eigen::VectorXd& means, Matrix& inputs);
 /// x ← (x − shift)·factor
 void rescale(const Eigen::VectorXd& shift, const Eigen::VectorXd& factor, Matrix& inputs);
 

@@ -122,27 +122,21 @@ bool is_network(const std::string& path) {
 Matrix outputs_of(const SavedNetwork& n, const bilevel::data::Dataset& d) {
   const networks::Architecture& a = n.settings.architecture;
   Matrix inputs = columns_of(d, all_rows(d.rows()));
-  if (n.imputed.size() > 0) fill(n.imputed, inputs);
   rescale(n.shift, n.factor, inputs);
   for (Index i = 0; i < inputs.cols(); ++i)
     if (!inputs.col(i).allFinite())
       throw InvalidInput(fmt::format("{}: row {} has a value that is missing or too large", d.source, i + 1));
   networks::Propagation<float> propagation(a, n.settings.propagation);
   Matrix outputs(a.outputs(), d.rows());
-  constexpr Index at_once = 4096;
-  const Matrix targets = Matrix::Zero(a.outputs(), std::min(at_once, d.rows()));
-  for (Index first = 0; first < d.rows(); first += at_once)
-    propagation.settle(n.theta.data(), inputs.col(first).data(), targets.data(),
-                       std::min(at_once, d.rows() - first), outputs.col(first).data());
+  const Matrix targets = Matrix::Zero(a.outputs(), d.rows());
+  propagation.settle(n.theta.data(), inputs.data(), targets.data(), d.rows(), outputs.data());
   return outputs;
 }
 
 std::string circuit_text(const Settings& s, const Eigen::VectorXf& theta, const Eigen::VectorXf& inputs,
                          const std::vector<std::string>& classes) {
   networks::LayeredCircuit network = networks::layered_circuit(s.architecture, theta.cast<double>());
-  const Eigen::MatrixXd volts = network.sources(inputs.cast<double>());
-  for (std::size_t i = 0; i < network.circuit.sources.size(); ++i)
-    network.circuit.sources[i].volts = volts(static_cast<Index>(i), 0);
+  network.clamp(inputs.cast<double>());
   std::vector<std::string> meaning;
   for (std::size_t i = 0; i < classes.size(); ++i)
     meaning.push_back(fmt::format("n{} {}", network.outputs[i], classes[i]));

@@ -22,7 +22,7 @@ SavedNetwork read_network(const std::string& path);
 /// Whether the file says that it is one, be it damaged or not.
 bool is_network(const std::string& path);
 
-/// What a network says of rows that were read by its schema: outputs, one column a row.
+/// What a network says of rows that were read by its schema, missing cells filled: outputs, one column a row.
 Matrix outputs_of(const SavedNetwork& network, const bilevel::data::Dataset& data);
 /// A resistive network as a SPICE circuit, its inputs (scaled) at one sample's volts.
 std::string circuit_text(const Settings& settings, const Eigen::VectorXf& theta,

@@ -70,16 +70,17 @@ std::vector<Trace> GradientProbe::traces(const Eigen::VectorXf& theta) const {
     const Eigen::VectorXd start = phi;
     Trace trace{.beta = beta, .energy = {}, .moved = {}};
     trace.energy.push_back(problem.inner(phi, wide, {}) + beta * problem.outer(phi, wide, {}));
-    for (long step = 1; step <= options.max_steps; ++step) {
-      networks::RelaxationOptions some = options;
-      some.max_steps = from_the_start ? step : 1;
-      some.tolerance = 1e-300;
-      networks::Relaxation relaxation(problem, some);
-      const auto solution = relaxation.solve(wide, beta, from_the_start ? start : phi);
+    networks::RelaxationOptions some = options;
+    some.max_steps = 1;
+    some.tolerance = 1e-300;
+    std::optional<networks::Relaxation> relaxation(std::in_place, problem, some);
+    for (long step = 1; step <= options.max_steps; ++step, some.max_steps += from_the_start ? 1 : 0) {
+      if (from_the_start) relaxation.emplace(problem, some);
+      const auto solution = relaxation->solve(wide, beta, from_the_start ? start : phi);
       phi = solution.phi;
       trace.energy.push_back(solution.value);
       double moved = 0;
-      for (const networks::SampleOutcome& each : relaxation.samples()) moved += each.moved;
+      for (const networks::SampleOutcome& each : relaxation->samples()) moved += each.moved;
       trace.moved.push_back(moved / static_cast<double>(problem.batch()));
     }
     return trace;

@@ -243,23 +243,13 @@ bilevel::networks::BatchOutcome Run::conclude() {
   concluded_ = true;
   const Index classes = s_.architecture.outputs(), rows = d_.test.rows();
   result_.outputs.resize(classes, rows);
-  bilevel::networks::BatchOutcome all;
-  constexpr Index at_once = 4096;
-  for (Index first = 0; first < rows; first += at_once) {
-    const Index count = std::min(at_once, rows - first);
-    const auto labels = d_.test.labels.begin() + first;
-    const Matrix targets =
-        bilevel::networks::one_hot(std::vector<int>(labels, labels + count), classes).cast<float>();
-    const auto outcome = evaluation_.settle(weights_.theta().data(), d_.test.inputs.col(first).data(),
-                                            targets.data(), count, result_.outputs.col(first).data());
-    all.wrong += outcome.wrong;
-    all.finite = all.finite && outcome.finite;
-    all.cost += outcome.cost * static_cast<double>(count) / static_cast<double>(rows);
-  }
+  const Matrix targets = bilevel::networks::one_hot(d_.test.labels, classes).cast<float>();
+  const auto outcome = evaluation_.settle(weights_.theta().data(), d_.test.inputs.data(), targets.data(),
+                                          rows, result_.outputs.data());
   result_.predicted.resize(static_cast<std::size_t>(rows));
   for (Index n = 0; n < rows; ++n)
     result_.outputs.col(n).maxCoeff(&result_.predicted[static_cast<std::size_t>(n)]);
-  return all;
+  return outcome;
 }
 
 TrainResult Run::run() {

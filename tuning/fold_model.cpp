@@ -1,12 +1,13 @@
 #include "fold_model.hpp"
 
 #include <cmath>
+#include <utility>
 
-#include <bilevel/gradient/forwarding.hpp>
 #include <bilevel/gradient/in_units.hpp>
 #include <bilevel/gradient/make_estimator.hpp>
 #include <bilevel/inner/make_inner_solver.hpp>
 #include <bilevel/problems/lasso.hpp>
+#include <bilevel/problems/penalised_model.hpp>
 
 namespace tuning {
 namespace {
@@ -14,6 +15,7 @@ namespace {
 using bilevel::problems::DataLoss;
 using bilevel::problems::Lasso;
 using bilevel::problems::PenalisedModel;
+using bilevel::problems::PenaltyMap;
 using bilevel::problems::kernels::Loss;
 
 /// Newton with a Cholesky factor and a direct adjoint where the Hessian is small enough to be formed;
@@ -29,6 +31,8 @@ class SmoothFold final : public FoldModel {
                                             model_, std::make_unique<bilevel::Newton<Vec>>(
                                                         bilevel::NewtonOptions{.keep_factor = true}))
                                       : bilevel::make_inner_solver<Vec>(inner_name_, model_)) {}
+
+  void use(PenaltyMap penalties) override { model_.set_penalty_map(std::move(penalties)); }
 
   Settled settle(const Vec& theta, const Vec* warm, double tolerance) override {
     model_.adopt_units(theta);
@@ -48,6 +52,17 @@ class SmoothFold final : public FoldModel {
     auto own = bilevel::make_estimator<Vec>("implicit-" + adjoint_name_, model_, *inner_, {});
     return std::make_unique<bilevel::InUnits<Vec>>(std::move(own), model_);
   }
+  std::unique_ptr<RowHypergradients> row_hypergradients(const Vec& theta, const Vec& phi) override {
+    model_.adopt_units(theta);
+    return std::make_unique<RowHypergradients>(
+        model_, model_.validation(), phi.cwiseQuotient(model_.units()), theta, model_.stored_coefficients(phi),
+        [this](const Vec& stored_gradient) {
+          Vec own(model_.units().size());
+          model_.pull_back(stored_gradient.data(), own.data());
+          return own;
+        },
+        adjoint_name_);
+  }
   std::string solvers() const override { return fmt::format("{}, adjoint {}", inner_name_, adjoint_name_); }
 
   Vec stored_coefficients(const Vec& phi) const override { return model_.stored_coefficients(phi); }
@@ -62,21 +77,6 @@ class SmoothFold final : public FoldModel {
   PenalisedModel model_;
   std::string inner_name_, adjoint_name_;
   std::unique_ptr<bilevel::InnerSolver<Vec>> inner_;
-};
-
-/// θ as a person gives it, to what the lasso of the scaled target takes: |φ| scales with the target and φ²
-/// with its square, so λ₁ is measured in units of the target.
-class InTargetUnits final : public bilevel::Forwarding<Vec> {
- public:
-  InTargetUnits(std::unique_ptr<bilevel::Estimator<Vec>> wrapped, Vec shift)
-      : Forwarding(std::move(wrapped)), shift_(std::move(shift)) {}
-  bilevel::Estimate<Vec> estimate(const Vec& theta, const bilevel::Warm<Vec>& warm) override {
-    return Forwarding::estimate(theta - shift_, warm);
-  }
-  Vec initial_theta() const override { return Forwarding::initial_theta() + shift_; }
-
- private:
-  Vec shift_;
 };
 
 class CoordinateDescent final : public bilevel::InnerSolver<Vec> {
@@ -110,27 +110,42 @@ class LassoFold final : public FoldModel {
       : model_(p.samples, part.training, part.validation, part.standardisation, p.penalties,
                p.model == Model::elastic_net, p.intercept),
         inner_(model_),
-        shift_(Vec::Zero(p.thetas())) {
-    shift_.head(p.penalties.count).setConstant(std::log(p.target_scale));
+        log_scale_(std::log(p.target_scale)) {
+    use(p.penalties);
+  }
+
+  /// |φ| scales with the target and φ² with its square, so λ₁ of the scaled target is smaller and λ₂ is not.
+  void use(PenaltyMap penalties) override {
+    if (penalties.offset.size() == 0) penalties.offset = Vec::Zero(model_.features());
+    penalties.offset.array() -= log_scale_;
+    model_.set_penalty_map(std::move(penalties));
   }
 
   Settled settle(const Vec& theta, const Vec* warm, double tolerance) override {
-    const Vec own = theta - shift_;
     Vec start = model_.initial_phi();
     if (warm && warm->size() == start.size()) start = *warm;
-    Lasso::Settled found = model_.settle(own, start, tolerance);
+    Lasso::Settled found = model_.settle(theta, start, tolerance);
     Settled settled;
-    settled.outer_value = model_.outer(found.phi, own, {});
+    settled.outer_value = model_.outer(found.phi, theta, {});
     settled.status = found.converged ? bilevel::Status::converged : bilevel::Status::stalled;
     settled.message = std::move(found.message);
-    settled.warning = model_.support(found.phi, own).warning;
+    settled.warning = model_.support(found.phi, theta).warning;
     settled.phi = std::move(found.phi);
     return settled;
   }
   std::unique_ptr<bilevel::Estimator<Vec>> estimator() override {
-    auto own = bilevel::make_estimator<Vec>("implicit-cg-preconditioned",
-                                            static_cast<bilevel::Equilibrium<Vec>&>(model_), inner_, {});
-    return std::make_unique<InTargetUnits>(std::move(own), shift_);
+    return bilevel::make_estimator<Vec>("implicit-cg-preconditioned",
+                                        static_cast<bilevel::Equilibrium<Vec>&>(model_), inner_, {});
+  }
+  std::unique_ptr<RowHypergradients> row_hypergradients(const Vec& theta, const Vec& phi) override {
+    return std::make_unique<RowHypergradients>(
+        model_, model_.validation(), phi, theta, model_.stored_coefficients(phi),
+        [this](const Vec& stored_gradient) {
+          Vec own(model_.initial_phi().size());
+          model_.pull_back(stored_gradient, own);
+          return own;
+        },
+        "cg-preconditioned");
   }
   std::string solvers() const override { return "coordinate descent, adjoint on the support"; }
   Vec stored_coefficients(const Vec& phi) const override { return model_.stored_coefficients(phi); }
@@ -146,7 +161,7 @@ class LassoFold final : public FoldModel {
  private:
   Lasso model_;
   CoordinateDescent inner_;
-  Vec shift_;
+  double log_scale_;
 };
 
 Loss loss_of(Model model) {

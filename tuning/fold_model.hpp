@@ -6,6 +6,7 @@
 #include <bilevel/gradient/estimator.hpp>
 
 #include "prepared.hpp"
+#include "row_hypergradients.hpp"
 
 namespace tuning {
 
@@ -21,10 +22,14 @@ class FoldModel {
   };
 
   virtual ~FoldModel() = default;
+  /// Other penalties from now on, λ in units of the target; θ may have another size then.
+  virtual void use(bilevel::problems::PenaltyMap penalties) = 0;
   /// φ*(θ) to a residual of `tolerance`, from `warm` where that fits.
   virtual Settled settle(const Vec& theta, const Vec* warm, double tolerance) = 0;
   /// An estimator of the outer gradient, which refers to this model.
   virtual std::unique_ptr<bilevel::Estimator<Vec>> estimator() = 0;
+  /// What the rows that judge say of θ at φ, which is settled there; refers to this model.
+  virtual std::unique_ptr<RowHypergradients> row_hypergradients(const Vec& theta, const Vec& phi) = 0;
   virtual std::string solvers() const = 0;
 
   /// Coefficients of the features as stored, and of the standardised ones: see PenalisedModel.
@@ -35,6 +40,7 @@ class FoldModel {
   virtual bilevel::problems::DataLoss& validation() = 0;
 };
 
+/// It begins with the penalties of `prepared`.
 std::unique_ptr<FoldModel> make_fold_model(const Prepared& prepared, const Part& part);
 
 /// The loss of the prepared model on some rows.

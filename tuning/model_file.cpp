@@ -34,7 +34,7 @@ Vec vector(const Json& j) {
 
 SavedModel make_saved(const Prepared& p, const Fitted& fitted) {
   return {p.model,    p.schema,  p.columns, p.classes,         p.outputs,
-          fitted.raw, p.imputed, p.imputes, p.hyperparameters, fitted.theta};
+          fitted.raw, p.imputed, p.imputes, fitted.names, fitted.log_lambda};
 }
 
 std::string model_text(const SavedModel& m, const std::string& program_version) {
@@ -123,6 +123,13 @@ Eigen::MatrixXd margins(const SavedModel& m, const data::Dataset& d) {
   return out;
 }
 
+Eigen::MatrixXd softmax_rows(const Eigen::MatrixXd& margins) {
+  Eigen::MatrixXd p = (margins.colwise() - margins.rowwise().maxCoeff()).array().exp();
+  const Vec sums = p.rowwise().sum();
+  p.array().colwise() /= sums.array();
+  return p;
+}
+
 Eigen::MatrixXd probabilities(const SavedModel& m, const Eigen::MatrixXd& margins) {
   const Index n = margins.rows();
   if (m.outputs == 1) {
@@ -133,10 +140,7 @@ Eigen::MatrixXd probabilities(const SavedModel& m, const Eigen::MatrixXd& margin
     }
     return p;
   }
-  Eigen::MatrixXd p = (margins.colwise() - margins.rowwise().maxCoeff()).array().exp();
-  const Vec sums = p.rowwise().sum();
-  p.array().colwise() /= sums.array();
-  return p;
+  return softmax_rows(margins);
 }
 
 }  // namespace tuning

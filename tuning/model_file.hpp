@@ -38,6 +38,8 @@ SavedModel read_model(const std::string& path);
 
 /// A column for each output: margins of the rows.
 Eigen::MatrixXd margins(const SavedModel& model, const bilevel::data::Dataset& data);
+/// exp(m)/Σexp(m) of each row.
+Eigen::MatrixXd softmax_rows(const Eigen::MatrixXd& margins);
 /// Probabilities of the classes, row by row (logistic and softmax).
 Eigen::MatrixXd probabilities(const SavedModel& model, const Eigen::MatrixXd& margins);
 

@@ -334,12 +334,22 @@ Prepared prepare(const Task& task) {
   if (p.samples.offsets && p.model == Model::softmax)
     throw InvalidInput("--offset is not offered for softmax");
 
-  std::vector<std::string> group_names;
+  const auto by_group = [&] {
+    const std::vector<Index> group = groups_of(task, first, kept, p.hyperparameters);
+    p.penalties =
+        problems::PenaltyMap::per_group(group, static_cast<Index>(p.hyperparameters.size()), p.outputs);
+  };
   switch (task.penalty) {
     case Penalty::global:
       p.penalties = problems::PenaltyMap::global(d, p.outputs);
       p.hyperparameters = {"all"};
       break;
+    case Penalty::automatic:
+      if (!task.groups.empty() || task.group_separator != 0) {
+        by_group();
+        break;
+      }
+      [[fallthrough]];
     case Penalty::per_feature:
       p.penalties = problems::PenaltyMap::per_feature(d, p.outputs);
       p.hyperparameters = p.names;
@@ -348,14 +358,10 @@ Prepared prepare(const Task& task) {
       p.penalties = problems::PenaltyMap::per_class(d, p.outputs);
       p.hyperparameters = p.classes;
       break;
-    case Penalty::per_group: {
-      const std::vector<Index> group = groups_of(task, first, kept, group_names);
-      p.penalties = problems::PenaltyMap::per_group(group, static_cast<Index>(group_names.size()), p.outputs);
-      p.hyperparameters = group_names;
+    case Penalty::per_group:
+      by_group();
       break;
-    }
   }
-  if (p.model == Model::elastic_net) p.hyperparameters.push_back("λ₂ (squares)");
   p.samples.matrix =
       gather(files, rows, kept, p.stored_shift, p.stored_scale, common.has_value(), p.nonzeros);
   return p;

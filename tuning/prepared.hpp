@@ -39,10 +39,10 @@ struct Prepared {
   std::vector<std::string> names;            ///< of the features that are used
   std::vector<Index> columns;                ///< and their places in the schema's features
   std::vector<std::string> constant;         ///< features left out because they never change
-  std::vector<std::string> hyperparameters;  ///< a name for each θ
+  std::vector<std::string> hyperparameters;  ///< a name for each penalty of the map
   bilevel::problems::PenaltyMap penalties;
-  /// |θ|: the penalties', and for the elastic net one more, log λ₂, the last.
-  Index thetas() const { return penalties.count + (model == Model::elastic_net ? 1 : 0); }
+  /// θ has one element more for the elastic net, log λ₂, the last.
+  bool elastic() const { return model == Model::elastic_net; }
   Index outputs = 1;
   std::vector<std::string>
       classes;  ///< of a classifier, in the order of its outputs (binary: negative first)

@@ -16,8 +16,9 @@ constexpr std::array<std::pair<Model, std::string_view>, 9> models{{{Model::auto
                                                                     {Model::squared_hinge, "squared-hinge"},
                                                                     {Model::lasso, "lasso"},
                                                                     {Model::elastic_net, "elastic-net"}}};
-constexpr std::array<std::pair<Penalty, std::string_view>, 4> penalties{
-    {{Penalty::global, "global"},
+constexpr std::array<std::pair<Penalty, std::string_view>, 5> penalties{
+    {{Penalty::automatic, "auto"},
+     {Penalty::global, "global"},
      {Penalty::per_feature, "per-feature"},
      {Penalty::per_group, "per-group"},
      {Penalty::per_class, "per-class"}}};
@@ -68,6 +69,7 @@ void Task::validate() const {
   wrong.require(lower >= -300 && upper <= 300, "bounds", bounds, "are logarithms: keep them within -300:300");
   wrong.require(tolerance > 0 && std::isfinite(tolerance), "tolerance", tolerance,
                 "must be positive and finite");
+  wrong.require(prior_width > 0, "prior-width", prior_width, "must be positive; inf for no prior");
   wrong.require(iterations >= 0, "iterations", iterations, "must be zero or more");
   wrong.require(huber_threshold >= 0 && std::isfinite(huber_threshold), "huber-threshold", huber_threshold,
                 "must be zero or more and finite");

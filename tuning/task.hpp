@@ -15,7 +15,7 @@ using bilevel::WrongOptions;
 using Index = bilevel::data::Index;
 
 enum class Model { automatic, ridge, logistic, softmax, poisson, huber, squared_hinge, lasso, elastic_net };
-enum class Penalty { global, per_feature, per_group, per_class };
+enum class Penalty { automatic, global, per_feature, per_group, per_class };
 
 std::string_view name(Model model);
 std::string_view name(Penalty penalty);
@@ -31,7 +31,9 @@ struct Task {
   bool example = false;  ///< the built-in data instead
   bilevel::data::ReadOptions reading;
   Model model = Model::automatic;
-  Penalty penalty = Penalty::per_feature;
+  Penalty penalty = Penalty::automatic;
+  /// ω: log λ of one penalty differs from another's by about this; infinite: nothing is believed of them.
+  double prior_width = 0.5;
   /// A file, or a share of the rows; empty: K folds.
   std::string validation;
   /// A file, a share of the rows, or 0 for none.
@@ -47,7 +49,8 @@ struct Task {
   bool intercept = true;
   bool stratify = true;
   bool refit = false;              ///< with a hold-out: train the final model on training and validation rows
-  double lower = -10, upper = 10;  ///< of every log λ
+  double lower = -10, upper = 10;  ///< of every log λ …
+  bool bounds_given = false;       ///< … and not to be widened
   double huber_threshold = 0;      ///< in units of the target; 0: 1.345 standard deviations of it
   int grid = 21;                   ///< values of one λ for all, tried first
   std::vector<double> starts;      ///< further starts of log λ, beside the best of the grid

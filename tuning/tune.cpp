@@ -5,11 +5,8 @@
 #include <filesystem>
 #include <optional>
 
-#include <bilevel/gradient/together.hpp>
-#include <bilevel/outcome/side_by_side.hpp>
-
-#include "fold_model.hpp"
 #include "grid.hpp"
+#include "test_comparison.hpp"
 
 namespace tuning {
 namespace {
@@ -19,284 +16,400 @@ using bilevel::Status;
 /// Of the fits with one λ, a gradient in units in which curvatures are about one; the best is fitted once
 /// more.
 constexpr double grid_tolerance = 1e-7;
+/// The box of log λ goes down to here at most where nobody gave one.
+constexpr double deepest = -30;
+/// Widening the box is worth its time where it may lower the loss by this share.
+constexpr double worthwhile = 1e-3;
+/// Adaptive penalties are kept where they gain this many standard errors.
+constexpr double convincing = 2;
+/// Penalties may differ where the score test says so with this p.
+constexpr double plausible = 0.2;
 
 class Run {
  public:
   Run(const Task& task, const Prepared& prepared, const TuneControl& control)
-      : task_(task), prepared_(prepared), control_(control) {
-    folds_.resize(prepared.folds.size());
-    // Each reads its own rows and forms its own matrices.
-    bilevel::side_by_side(folds_.size(),
-                          [&](std::size_t k) { folds_[k] = make_fold_model(prepared, prepared.folds[k]); });
-    if (prepared.refits) final_ = make_fold_model(prepared, prepared.final);
+      : task_(task), prepared_(prepared), control_(control), folds_(prepared), lower_(task.lower) {
     scale2_ = prepared.target_scale * prepared.target_scale;
+    single_ = family_of(prepared, "single",
+                        PenaltyMap::global(static_cast<Index>(prepared.names.size()), prepared.outputs), {"all"});
   }
 
   TuneResult run();
 
  private:
-  std::vector<FoldModel::Settled> settle(const Vec& theta, const std::vector<Vec>& warm, double tolerance,
-                                         bool with_final);
-  Fitted fit(const Vec& theta, const std::vector<Vec>& warm);
-  bilevel::Summary descend(const Vec& start, std::size_t number);
-  void warn(TuneResult& result) const;
-  std::optional<double> best_inside(const std::vector<GridPoint>& points) const;
-  Vec constant(double value) const { return Vec::Constant(prepared_.thetas(), value); }
+  bool search_grid();
+  /// The best single λ, settled to the last digit, and how it does row by row.
+  struct Pilot {
+    Folds::All settled;
+    std::vector<double> losses, weights;
+  };
+  bool look_closer();
+  Family choose();
+  bool try_adaptive();
+  void test_score();
+  Family asked_for() const;
+  void add_prior(Family& family);
+  void minimise(Family& family);
+  bilevel::Summary descend(const Family& family, const Vec& start, const std::string& ending);
+  void widen(Family& family);
+  void finish(const Family& family);
+  bool stopped() const { return control_.interrupted(); }
+  bool out_of_time() const { return task_.seconds > 0 && watch_.seconds() > task_.seconds; }
+  Vec constant(const Family& family, double log_lambda) const;
+  void set_box(Family& family) const;
+  std::pair<double, double> gain(const Folds::All& settled);
+  std::optional<double> best_inside() const;
 
   const Task& task_;
   const Prepared& prepared_;
   const TuneControl& control_;
-  std::vector<std::unique_ptr<FoldModel>> folds_;
-  std::unique_ptr<FoldModel> final_;
-  double scale2_ = 1;
+  Folds folds_;
+  double lower_, scale2_ = 1;
   bilevel::Stopwatch watch_;
+  TuneResult result_;
+  Family single_;
+  GridPoint best_;
+  Pilot pilot_;
+  std::optional<std::pair<Family, bilevel::Summary>> adaptive_;
 };
 
-/// All folds side by side, and after them, where asked for and there is one, the model that is kept.
-std::vector<FoldModel::Settled> Run::settle(const Vec& theta, const std::vector<Vec>& warm, double tolerance,
-                                            bool with_final) {
-  std::vector<FoldModel::Settled> settled(folds_.size() + (with_final && final_ ? 1 : 0));
-  bilevel::side_by_side(settled.size(), [&](std::size_t k) {
-    FoldModel& model = k < folds_.size() ? *folds_[k] : *final_;
-    const std::size_t from = k < folds_.size() ? k : 0;
-    settled[k] = model.settle(theta, from < warm.size() ? &warm[from] : nullptr, tolerance);
-  });
-  return settled;
+Vec Run::constant(const Family& family, double log_lambda) const {
+  Vec theta = Vec::Constant(family.final.thetas() + prepared_.elastic(), log_lambda);
+  if (family.final.slope.size() > 0) theta[family.final.count] = 0;
+  return theta;
 }
 
-Fitted Run::fit(const Vec& theta, const std::vector<Vec>& warm) {
-  Fitted fitted;
-  fitted.theta = theta;
-  const auto settled = settle(theta, warm, 1e-10, true);
-  for (const auto& each : settled) {
-    if (!each.warning.empty() && fitted.warning.empty()) fitted.warning = each.warning;
-    if (each.status != Status::converged && fitted.warning.empty())
-      fitted.warning = fmt::format("a final fit did not settle to the last digit ({}): {}", name(each.status),
-                                   each.message);
-  }
-  Judged validation(prepared_);
-  double train = 0, value = 0;
-  const auto parts = static_cast<double>(folds_.size());
-  for (std::size_t k = 0; k < folds_.size(); ++k) {
-    const Vec u = folds_[k]->stored_coefficients(settled[k].phi);
-    train += folds_[k]->training().value(u, nullptr) / parts;
-    value += settled[k].outer_value / parts;
-    validation.add(folds_[k]->validation(), u);
-  }
-  fitted.train_loss = scale2_ * train;
-  fitted.validation_loss = scale2_ * value;
-  fitted.validation = validation.quality();
-
-  FoldModel& kept = final_ ? *final_ : *folds_[0];
-  const Vec& phi = final_ ? settled.back().phi : settled[0].phi;
-  const Vec stored = kept.stored_coefficients(phi);
-  if (prepared_.has_test) {
-    const auto loss = make_loss(prepared_, prepared_.final.validation);
-    Judged test(prepared_);
-    test.add(*loss, stored);
-    fitted.test = test.quality();
-    fitted.test_losses = test.losses();
-    fitted.test_weights = test.weights();
-  }
-  fitted.coefficients = prepared_.target_scale * kept.standardised_coefficients(phi);
-  // stored = (x − shift)/scale, target = shift + scale·margin.
-  const Index c = prepared_.outputs, d = static_cast<Index>(prepared_.names.size());
-  fitted.raw = prepared_.target_scale * stored;
-  for (Index j = 0; j < d; ++j) {
-    fitted.raw.segment(j * c, c) /= prepared_.stored_scale[j];
-    fitted.raw.tail(c) -= prepared_.stored_shift[j] * fitted.raw.segment(j * c, c);
-  }
-  fitted.raw.tail(c).array() += prepared_.target_shift;
-  return fitted;
+void Run::set_box(Family& family) const {
+  family.box = {constant(family, lower_), constant(family, task_.upper)};
+  if (family.final.slope.size() > 0) family.box.upper[family.final.count] = largest_gamma;
 }
 
-bilevel::Summary Run::descend(const Vec& start, std::size_t number) {
-  std::vector<std::unique_ptr<bilevel::Estimator<Vec>>> estimators;
-  for (auto& fold : folds_) estimators.push_back(fold->estimator());
-  const std::vector<double> weights(folds_.size(), 1 / static_cast<double>(folds_.size()));
-  std::unique_ptr<bilevel::Estimator<Vec>> estimator;
-  if (folds_.size() == 1)
-    estimator = std::move(estimators[0]);
-  else
-    estimator = std::make_unique<bilevel::Together>(std::move(estimators), weights);
+/// From strong penalties to weak ones, each fit from the one before it; on beyond the lower end of the box
+/// while that lowers the loss, unless a person has set it. False where it was stopped.
+bool Run::search_grid() {
+  Grid grid(control_.checkpoint.empty() ? std::string() : control_.checkpoint + ".grid", control_.identity,
+            control_.resume);
+  folds_.use(single_);
+  const double step = (task_.upper - task_.lower) / static_cast<double>(task_.grid - 1);
+  const auto still_falling = [&] {
+    const auto& points = grid.points();
+    if (task_.bounds_given || points.size() < 2 || points.back().log_lambda - step < deepest) return false;
+    const double last = points.back().validation_loss, before = points[points.size() - 2].validation_loss;
+    double least = last;
+    for (const GridPoint& p : points)
+      if (std::isfinite(p.validation_loss)) least = std::min(least, p.validation_loss);
+    return last <= least && before - last > 1e-4 * std::abs(before);
+  };
+  for (int k = static_cast<int>(grid.points().size()); k < task_.grid || still_falling(); ++k) {
+    if (k > 0 && out_of_time()) break;
+    const double log_lambda = task_.upper - step * static_cast<double>(k);
+    control_.progress(fmt::format("one λ for all: {} of {}", k + 1, std::max(k + 1, task_.grid)));
+    bilevel::Stopwatch own;
+    const auto settled = folds_.settle(constant(single_, log_lambda), grid.phi(), grid_tolerance, false);
+    std::vector<Vec> phi;
+    for (const auto& each : settled) phi.push_back(each.phi);
+    grid.add({log_lambda, scale2_ * folds_.value(settled), own.seconds()}, std::move(phi));
+    if (stopped()) break;
+  }
+  result_.points = grid.points();
+  result_.grid_seconds = result_.points.back().seconds;
+  result_.grid_fits = static_cast<long>(result_.points.size() * folds_.count());
+  if (stopped()) {
+    result_.reached = fmt::format("after {} of {} single λ", result_.points.size(), task_.grid);
+    return false;
+  }
+  best_ = *std::min_element(
+      result_.points.begin(), result_.points.end(), [](const GridPoint& a, const GridPoint& b) {
+        const bool known = std::isfinite(a.validation_loss);
+        return known && (!std::isfinite(b.validation_loss) || a.validation_loss < b.validation_loss);
+      });
+  lower_ = std::min(lower_, best_.log_lambda);
+  return true;
+}
 
+bool Run::look_closer() {
+  control_.progress("looking closer at the best single λ");
+  folds_.use(single_);
+  pilot_.settled = folds_.settle(constant(single_, best_.log_lambda), {}, 1e-10, true);
+  const Judged judged = folds_.judged(pilot_.settled);
+  pilot_.losses = judged.losses();
+  pilot_.weights = judged.weights();
+  result_.reached = "after the single λ";
+  return !stopped();
+}
+
+/// By how much a model lowers the held-out loss of the best single λ, row by row, with its standard error.
+std::pair<double, double> Run::gain(const Folds::All& settled) {
+  std::vector<double> falls = folds_.judged(settled).losses();
+  for (std::size_t i = 0; i < falls.size(); ++i) falls[i] = pilot_.losses[i] - falls[i];
+  return weighted_mean(falls, pilot_.weights);
+}
+
+/// λ_j = e^t·a_j^(−γ): the two numbers t and γ are found by gradient from the best of three γ, at a t that
+/// leaves the penalty of the pilot as it was.
+bool Run::try_adaptive() {
+  Choice& choice = result_.choice;
+  control_.progress("penalties by the size of coefficients");
+  const std::vector<Vec> phi = folds_.coefficients(pilot_.settled);
+  Family family = adaptive_family(prepared_, phi);
+  set_box(family);
+  folds_.use(family);
+  std::vector<Vec> warm;
+  for (const auto& each : pilot_.settled) warm.push_back(each.phi);
+  double least = bilevel::everywhere;
+  for (const double gamma : {0.5, 1.0, 1.5}) {
+    Vec theta = constant(family, best_.log_lambda);
+    theta[0] += level_shift(prepared_, family, phi, gamma);
+    theta[1] = gamma;
+    theta = theta.cwiseMax(family.box.lower).cwiseMin(family.box.upper);
+    const double value = folds_.value(folds_.settle(theta, warm, grid_tolerance, false));
+    result_.fits += static_cast<long>(folds_.count());
+    if (value < least) {
+      least = value;
+      family.start = theta;
+    }
+    if (stopped()) return false;
+  }
+  if (family.start.size() == 0) return true;
+  bilevel::Summary summary = descend(family, family.start, ".adaptive");
+  if (summary.status == Status::interrupted || stopped()) return false;
+  choice.gamma = summary.theta[1];
+  folds_.use(family);
+  const auto [fall, error] =
+      gain(folds_.settle(summary.theta, folds_.apart(summary.phi), grid_tolerance, false));
+  choice.gain = fall / best_.validation_loss;
+  choice.gain_error = error / best_.validation_loss;
+  choice.answers.push_back(fmt::format(
+      "Do large coefficients want smaller penalties? γ = {:.2g}, held-out loss {:+.2g} % ± {:.2g} %: {}",
+      *choice.gamma, -100 * *choice.gain, 100 * *choice.gain_error,
+      fall > convincing * error ? "yes, kept" : "not kept"));
+  if (fall > convincing * error) adaptive_ = {std::move(family), std::move(summary)};
+  return true;
+}
+
+void Run::test_score() {
+  control_.progress("asking the rows whether penalties should differ");
+  const Family base = asked_for();
+  folds_.use(base);
+  const auto rows = folds_.row_hypergradients(constant(base, best_.log_lambda), pilot_.settled);
+  const Score score = score_test(rows, folds_.row_weights(), prepared_.penalties.count, task_.seed);
+  result_.choice.score = score;
+  result_.choice.answers.push_back(
+      std::isfinite(score.p)
+          ? fmt::format("Do {} want different penalties? ρ {:.2g}, ν {:.2g}, p {:.2g}: {}",
+                        task_.groups.empty() && task_.group_separator == 0 ? "features" : "groups", score.rho,
+                        score.nu, score.p, score.p < plausible ? "yes" : "no sign of it")
+          : "Do features want different penalties? No row has an opinion: one λ is kept");
+}
+
+Family Run::asked_for() const {
+  Family family = family_of(prepared_, std::string(name(task_.penalty)), prepared_.penalties,
+                            prepared_.hyperparameters);
+  set_box(family);
+  return family;
+}
+
+/// Penalties differ by a factor of e^ω as a rule: minus the logarithm of that belief, in units of the loss.
+void Run::add_prior(Family& family) {
+  if (family.parts < 2 || !std::isfinite(task_.prior_width)) return;
+  Choice& choice = result_.choice;
+  choice.prior_width = task_.prior_width;
+  choice.loss_scale = folds_.likelihood_scale(pilot_.settled);
+  family.precision = *choice.loss_scale / (folds_.judges() * task_.prior_width * task_.prior_width);
+  choice.precision = scale2_ * family.precision;
+  choice.loss_scale = scale2_ * *choice.loss_scale;
+}
+
+/// Which penalties the data ask for.
+Family Run::choose() {
+  if (task_.penalty != Penalty::automatic) {
+    Family family = asked_for();
+    add_prior(family);
+    return family;
+  }
+  if (prepared_.penalties.count >= 3 && !out_of_time()) {
+    if (!try_adaptive()) return {};
+    if (!out_of_time()) test_score();
+    if (stopped()) return {};
+    if (adaptive_) return adaptive_->first;
+    if (result_.choice.score && result_.choice.score->p < plausible) {
+      Family family = asked_for();
+      family.kind = "per-feature";
+      add_prior(family);
+      return family;
+    }
+  }
+  Family family = single_;
+  set_box(family);
+  return family;
+}
+
+bilevel::Summary Run::descend(const Family& family, const Vec& start, const std::string& ending) {
+  const auto estimator = folds_.estimator(family);
   bilevel::SolveOptions options;
   options.gradient_tolerance = task_.tolerance;
   options.max_iterations = task_.iterations;
   // A moment at least: the limit says so itself then.
   if (task_.seconds > 0) options.max_seconds = std::max(task_.seconds - watch_.seconds(), 1e-3);
-  options.box = box_of(task_, prepared_);
-  options.identity = fmt::format("{} start {} at {}", control_.identity, number, start[0]);
+  options.box = family.box;
+  options.identity = fmt::format("{} {}{} at {} above {}", control_.identity, family.kind, ending, start[0],
+                                 family.box.lower[0]);
   if (!control_.checkpoint.empty()) {
-    options.checkpoint =
-        number == 0 ? control_.checkpoint : fmt::format("{}.{}", control_.checkpoint, number);
+    options.checkpoint = control_.checkpoint + ending;
     options.resume = control_.resume && std::filesystem::exists(options.checkpoint);
   }
   options.callback = [&](const bilevel::HistoryEntry& h) {
-    control_.progress(fmt::format("step {:>3}  validation loss {:.8g}  gradient {:.1e} ± {:.0e} ({})",
-                                  h.iteration, scale2_ * h.outer_value, h.gradient_norm, h.bound,
-                                  name(h.verdict)));
-    return !control_.interrupted();
+    control_.progress(fmt::format("{}: step {:>3}  {} {:.8g}  gradient {:.1e} ± {:.0e} ({})", family.kind,
+                                  h.iteration, family.precision > 0 ? "loss with prior" : "validation loss",
+                                  scale2_ * h.outer_value, h.gradient_norm, h.bound, name(h.verdict)));
+    return !stopped();
   };
   const auto optimizer = bilevel::make_lbfgs();
-  return bilevel::solve<Vec>(*estimator, *optimizer, start, options);
+  bilevel::Summary summary = bilevel::solve<Vec>(*estimator, *optimizer, start, options);
+  result_.fits += summary.evaluations * static_cast<long>(folds_.count());
+  return summary;
 }
 
 /// The best log λ of the grid within the middle half of the box.
-std::optional<double> Run::best_inside(const std::vector<GridPoint>& points) const {
-  const double quarter = 0.25 * (task_.upper - task_.lower);
+std::optional<double> Run::best_inside() const {
+  const double quarter = 0.25 * (task_.upper - lower_);
   std::optional<GridPoint> best;
-  for (const GridPoint& point : points)
-    if (point.log_lambda >= task_.lower + quarter && point.log_lambda <= task_.upper - quarter &&
+  for (const GridPoint& point : result_.points)
+    if (point.log_lambda >= lower_ + quarter && point.log_lambda <= task_.upper - quarter &&
         std::isfinite(point.validation_loss) && !(best && best->validation_loss <= point.validation_loss))
       best = point;
   return best ? std::optional(best->log_lambda) : std::nullopt;
 }
 
-TuneResult Run::run() {
-  TuneResult result;
-  result.loss_scale = scale2_;
-  result.solvers = folds_[0]->solvers();
-
-  // From strong penalties to weak ones, each fit from the one before it.
-  Grid grid(control_.checkpoint.empty() ? std::string() : control_.checkpoint + ".grid", control_.identity,
-            control_.resume);
-  for (int k = static_cast<int>(grid.points().size()); k < task_.grid; ++k) {
-    const double log_lambda = task_.upper - (task_.upper - task_.lower) * static_cast<double>(k) /
-                                                static_cast<double>(task_.grid - 1);
-    if (task_.seconds > 0 && k > 0 && watch_.seconds() > task_.seconds) break;
-    control_.progress(fmt::format("one λ for all: {} of {}", k + 1, task_.grid));
-    bilevel::Stopwatch own;
-    const auto settled = settle(constant(log_lambda), grid.phi(), grid_tolerance, false);
-    double value = 0;
-    std::vector<Vec> phi;
-    for (const auto& each : settled) {
-      const bool settled_well = each.status == Status::converged || each.status == Status::stalled;
-      value += settled_well ? each.outer_value / static_cast<double>(folds_.size()) : bilevel::unknown;
-      phi.push_back(each.phi);
-    }
-    grid.add({log_lambda, scale2_ * value, own.seconds()}, std::move(phi));
-    if (control_.interrupted()) {
-      result.interrupted = true;
-      result.points = grid.points();
-      return result;
-    }
+/// From the best of the grid and from wherever else a person wants.
+void Run::minimise(Family& family) {
+  if (adaptive_) {
+    result_.summary = adaptive_->second;
+    return;
   }
-  result.points = grid.points();
-  result.grid_seconds = result.points.back().seconds;
-  result.grid_fits = static_cast<long>(result.points.size() * folds_.size());
-  const auto best = std::min_element(
-      result.points.begin(), result.points.end(), [](const GridPoint& a, const GridPoint& b) {
-        const bool known = std::isfinite(a.validation_loss);
-        return known && (!std::isfinite(b.validation_loss) || a.validation_loss < b.validation_loss);
-      });
-
-  std::vector<double> starts{best->log_lambda};
+  std::vector<double> starts{best_.log_lambda};
   starts.insert(starts.end(), task_.starts.begin(), task_.starts.end());
   for (std::size_t k = 0; k < starts.size(); ++k) {
-    bilevel::Summary summary = descend(constant(std::clamp(starts[k], task_.lower, task_.upper)), k);
-    const bool stopped = summary.status == Status::interrupted;
-    if (k == 0 || summary.outer_value < result.summary.outer_value) result.summary = std::move(summary);
-    if (stopped) {
-      result.interrupted = true;
-      break;
+    const Vec start = constant(family, std::clamp(starts[k], lower_, task_.upper));
+    bilevel::Summary summary = descend(family, start, k == 0 ? "" : fmt::format(".{}", k));
+    const bool interrupted = summary.status == Status::interrupted;
+    if (k == 0 || summary.outer_value < result_.summary.outer_value) result_.summary = std::move(summary);
+    if (interrupted) {
+      result_.interrupted = true;
+      return;
     }
     // Towards the bounds the loss is flat: penalties of no effect, or coefficients of zero. Where the best
     // single λ lies there and the descent ends at once, it gets a second start from the best one inside.
-    if (k == 0 && result.summary.iterations == 0 && prepared_.thetas() > 1)
-      if (const auto inside = best_inside(result.points)) starts.push_back(*inside);
+    if (k == 0 && result_.summary.iterations == 0 && family.parts > 1)
+      if (const auto inside = best_inside()) starts.push_back(*inside);
   }
-  if (result.summary.status == Status::time_limit)
-    result.summary.message = fmt::format(
+  widen(family);
+}
+
+/// A penalty at the lower bound still costs about its own slope: far down a loss is c₀ + c₁·exp(θ), whose
+/// slope is what is left to gain. Where that matters the box is widened, as long as it helps and the
+/// certificate follows.
+void Run::widen(Family& family) {
+  for (int k = 1; !result_.interrupted && !out_of_time(); ++k) {
+    const bilevel::Summary& s = result_.summary;
+    if (s.gradient.size() != s.theta.size() || s.theta.size() == 0) return;
+    double cost = 0;
+    for (Index j = 0; j < s.theta.size(); ++j)
+      if (s.theta[j] <= family.box.lower[j]) cost += std::max(0.0, s.gradient[j]);
+    if (!(cost > worthwhile * std::abs(s.outer_value))) return;
+    const auto say = [&](std::string_view why) {
+      result_.warnings.push_back(fmt::format(
+          "the lower end {:g} of the box of log λ costs about {:.2g} of the loss ({:.2g} %); {}", lower_,
+          scale2_ * cost, 100 * cost / std::abs(s.outer_value), why));
+    };
+    if (task_.bounds_given) return say("--bounds with a lower one would gain it");
+    if (lower_ - 4 < deepest || k > 5) return say("it is not widened further");
+    const double before = lower_;
+    lower_ -= 4;
+    Family wider = family;
+    set_box(wider);
+    bilevel::Summary next = descend(wider, s.theta, fmt::format(".wide{}", k));
+    const bool better = next.outer_value < s.outer_value * (1 - 1e-4 * (s.outer_value > 0 ? 1 : -1));
+    const bool followed = next.certificate.verdict >= s.certificate.verdict || next.status == Status::interrupted;
+    if (!better || !followed) {
+      lower_ = before;
+      return better ? say("beyond it the certificate does not follow") : void();
+    }
+    result_.interrupted = next.status == Status::interrupted;
+    result_.summary = std::move(next);
+    family = std::move(wider);
+  }
+}
+
+void Run::finish(const Family& family) {
+  control_.progress("fitting the final models");
+  if (result_.summary.status == Status::time_limit)
+    result_.summary.message = fmt::format(
         "the {:g} s asked for are over, {:.1f} of them for the single λ, after {} iterations; "
         "projected gradient norm {:.3g}",
-        task_.seconds, result.grid_seconds, result.summary.iterations, result.summary.gradient_norm);
-  control_.progress("fitting the final models");
-  std::vector<Vec> warm;
-  Index place = 0;
-  for (const auto& fold : folds_) {
-    if (result.summary.phi.size() == 0) break;
-    warm.push_back(result.summary.phi.segment(place, fold->parameters()));
-    place += fold->parameters();
-  }
-  result.tuned = fit(result.summary.theta, warm);
-  result.grid = fit(constant(best->log_lambda), warm);
-  if (result.tuned.validation_loss > result.grid.validation_loss) {
-    result.warnings.push_back("tuning found nothing better than the best single λ, which is kept");
-    result.tuned = result.grid;
+        task_.seconds, result_.grid_seconds, result_.summary.iterations, result_.summary.gradient_norm);
+  const std::vector<Vec> warm = folds_.apart(result_.summary.phi);
+  const Vec best = constant(single_, best_.log_lambda);
+  result_.grid = folds_.fit(single_, best, warm);
+  result_.tuned = folds_.fit(family, result_.summary.theta, warm);
+  if (task_.penalty == Penalty::automatic && family.parts == 1) {
+    // One λ between those of the grid is taken where the rows can tell.
+    std::vector<double> falls = result_.grid.validation_losses;
+    for (std::size_t i = 0; i < falls.size(); ++i) falls[i] -= result_.tuned.validation_losses[i];
+    const auto [fall, error] = weighted_mean(falls, result_.grid.validation_weights);
+    if (!(fall > convincing * error)) {
+      result_.choice.answers.push_back(fmt::format(
+          "Is λ = {:.4g}, the optimum, better than {:.4g} of the grid? {:+.2g} % ± {:.2g} %: {:.4g} is kept",
+          std::exp(result_.tuned.theta[0]), std::exp(best_.log_lambda), -100 * fall / best_.validation_loss,
+          100 * error / best_.validation_loss, std::exp(best_.log_lambda)));
+      result_.tuned = result_.grid;
+    }
+  } else if (result_.tuned.validation_loss > result_.grid.validation_loss) {
+    result_.warnings.push_back("tuning found nothing better than the best single λ, which is kept");
+    result_.tuned = result_.grid;
   }
   const double standard = -std::log(static_cast<double>(
       prepared_.held_out
           ? prepared_.training_rows
-          : prepared_.training_rows - prepared_.training_rows / static_cast<Index>(folds_.size())));
-  result.standard = fit(constant(standard), warm);
-  if (!result.tuned.warning.empty()) result.warnings.push_back(result.tuned.warning);
-  warn(result);
-  result.seconds = watch_.seconds();
-  return result;
+          : prepared_.training_rows - prepared_.training_rows / static_cast<Index>(folds_.count())));
+  result_.standard = folds_.fit(single_, constant(single_, standard), warm);
+  if (!result_.tuned.warning.empty()) result_.warnings.push_back(result_.tuned.warning);
 }
 
-void Run::warn(TuneResult& result) const {
-  const auto thetas = prepared_.thetas();
-  const Index judges = prepared_.held_out ? prepared_.validation_rows : prepared_.training_rows;
-  const std::string share = task_.penalty == Penalty::global ? ""
-                            : task_.penalty == Penalty::per_group
-                                ? "share penalties (--penalty global)"
-                                : "share penalties (--penalty per-group, or global)";
-  const std::string remedy = !prepared_.held_out ? (share.empty() ? "more rows would tell" : share)
-                             : share.empty()     ? "judge by K folds (--cv 5)"
-                                                 : "judge by K folds (--cv 5) or " + share;
-  const auto& tuned = result.tuned.test;
-  const auto& grid = result.grid.test;
-  if (tuned && grid) {
-    // Does the test agree with what validation promised? Both models face the same rows: their differences
-    // tell.
-    const double promised = result.grid.validation_loss - result.tuned.validation_loss;
-    const double noise = std::max(tuned->standard_error, grid->standard_error);
-    std::vector<double> rises = result.tuned.test_losses;
-    for (std::size_t i = 0; i < rises.size(); ++i) rises[i] -= result.grid.test_losses[i];
-    const auto [rise, error] = weighted_mean(rises, result.tuned.test_weights);
-    result.test_difference_error = error;
-    // The error of a mean over a handful of rows is itself a guess.
-    if (promised > 0 && rise > 2 * error && tuned->rows >= 10)
-      result.warnings.push_back(
-          fmt::format("{} penalties overfit the {} rows they were judged by: the validation loss fell from "
-                      "{:.6g} to {:.6g}, but the test loss rose from {:.6g} to {:.6g}; {}",
-                      thetas, judges, result.grid.validation_loss, result.tuned.validation_loss, grid->loss,
-                      tuned->loss, remedy));
-    else if (promised > 0 && rise > 0.5 * error)
-      result.warnings.push_back(
-          fmt::format("the test does not confirm the gain: its loss rose from {:.6g} to {:.6g}, though {} "
-                      "rows are too few "
-                      "to be sure (the rise is {:.2g} ± {:.2g}); {}",
-                      grid->loss, tuned->loss, tuned->rows, rise, error, remedy));
-    else if (grid->loss - result.grid.validation_loss > 2 * noise)
-      result.warnings.push_back(fmt::format(
-          "the test loss {:.6g} is above the validation loss {:.6g} by more than two standard errors "
-          "({:.2g}), and so it is with one λ for all: the test rows differ from the others",
-          tuned->loss, result.tuned.validation_loss, noise));
-    else if (tuned->loss - result.tuned.validation_loss > 2 * noise + promised)
-      result.warnings.push_back(fmt::format(
-          "the test loss {:.6g} is above the validation loss {:.6g} by more than two standard errors "
-          "({:.2g}): the {} rows that judge are few for {} penalties, or the test rows differ; {}",
-          tuned->loss, result.tuned.validation_loss, noise, judges, thetas, remedy));
-  } else if (thetas * 10 > judges) {
-    result.warnings.push_back(fmt::format(
-        "{} penalties are judged by {} rows and there is no test: the validation loss may flatter; "
-        "keep rows for a test (--test 0.2), or {}",
-        thetas, judges, remedy));
+TuneResult Run::run() {
+  result_.loss_scale = scale2_;
+  result_.solvers = folds_.solvers();
+  Family family;
+  if (search_grid() && look_closer()) family = choose();
+  if (family.kind.empty()) {
+    result_.interrupted = true;
+    return std::move(result_);
   }
+  result_.choice.kind = family.kind;
+  minimise(family);
+  if (result_.interrupted && result_.summary.phi.size() == 0) return std::move(result_);
+  result_.reached.clear();
+  finish(family);
+  result_.fits += result_.grid_fits + 4 * static_cast<long>(folds_.count());
+  result_.lower = lower_;
+  result_.upper = task_.upper;
+  compare_on_test(task_, prepared_, result_);
+  result_.seconds = watch_.seconds();
+  return std::move(result_);
 }
 
 }  // namespace
 
-bilevel::Box box_of(const Task& task, const Prepared& prepared) {
-  return {Vec::Constant(prepared.thetas(), task.lower), Vec::Constant(prepared.thetas(), task.upper)};
+std::vector<std::string> kept_beside(const Task& task) {
+  std::vector<std::string> all{".grid", ".adaptive"};
+  for (std::size_t k = 1; k <= task.starts.size() + 1; ++k) all.push_back(fmt::format(".{}", k));
+  for (int k = 1; k <= 5; ++k) all.push_back(fmt::format(".wide{}", k));
+  return all;
 }
 
-std::optional<std::string> at_bound(const Task& task, double theta) {
-  if (theta <= task.lower) return "lower";
-  if (theta >= task.upper) return "upper";
+std::optional<std::string> at_bound(const TuneResult& result, double log_lambda) {
+  if (log_lambda <= result.lower) return "lower";
+  if (log_lambda >= result.upper) return "upper";
   return {};
 }
 

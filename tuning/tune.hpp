@@ -7,39 +7,44 @@
 
 #include <bilevel/outer/solve.hpp>
 
-#include "prepared.hpp"
-#include "quality.hpp"
+#include "folds.hpp"
+#include "score_test.hpp"
 
 namespace tuning {
-
-/// A model with the penalties θ, and how well it does. Losses are in units of the target.
-struct Fitted {
-  Vec theta;
-  Vec coefficients;  ///< of the standardised features, then the intercepts, in units of the target
-  Vec raw;           ///< the same of the features as the file has them
-  double train_loss = bilevel::unknown;  ///< mean over the folds, without the penalty
-  double validation_loss = bilevel::unknown;
-  Quality validation;
-  std::optional<Quality> test;
-  std::vector<double> test_losses, test_weights;  ///< row by row
-  std::string warning;                            ///< what makes its derivative doubtful; empty if nothing
-};
 
 struct GridPoint {
   double log_lambda = 0, validation_loss = bilevel::unknown, seconds = 0;  ///< seconds since the grid's start
 };
 
+/// Which family of penalties the model has, and what the data said when they were asked.
+struct Choice {
+  std::string kind;  ///< single, adaptive or per-feature; or the penalty that was asked for
+  std::optional<double> gamma;  ///< of the adaptive penalties, kept or not
+  /// By how much they lower the held-out loss of the best single λ, as a share of it, with its standard error
+  /// row by row.
+  std::optional<double> gain, gain_error;
+  std::optional<Score> score;
+  /// The width ω of the prior, the scale s of the loss, and the precision s/(nω²); empty without one.
+  std::optional<double> prior_width, loss_scale, precision;
+  std::vector<std::string> answers;  ///< question and answer, a sentence each
+};
+
 struct TuneResult {
   bilevel::Summary summary;
   Fitted tuned, grid, standard;  ///< standard: λ = 1/n, what other tools take unless told otherwise
+  Choice choice;
   std::vector<GridPoint> points;
+  double lower = 0, upper = 0;  ///< the box of every log λ in the end
   double grid_seconds = 0, seconds = 0;
-  long grid_fits = 0;
+  long grid_fits = 0, fits = 0;  ///< of single models: on the grid, and in all
   std::string solvers;
   std::vector<std::string> warnings;
   double test_difference_error = bilevel::unknown;  ///< of tuned less grid on the test rows, row by row
+  double standard_difference_error = bilevel::unknown;  ///< of standard less grid
   double loss_scale = 1;  ///< the summary's losses times this are in units of the target
   bool interrupted = false;
+  /// Where it was interrupted before there was a model to show: what had been done. Else empty.
+  std::string reached;
 };
 
 struct TuneControl {
@@ -50,12 +55,14 @@ struct TuneControl {
   std::function<bool()> interrupted = [] { return false; };
 };
 
-/// First one λ for all over a grid, then all of them from the best of it.
+/// First one λ for all over a grid; then the family of penalties that was asked for, or that the data favour,
+/// from the best of the grid.
 TuneResult tune(const Task& task, const Prepared& prepared, const TuneControl& control);
 
-/// The box of θ.
-bilevel::Box box_of(const Task& task, const Prepared& prepared);
+/// What a run keeps beside its checkpoint.
+std::vector<std::string> kept_beside(const Task& task);
+
 /// "lower", "upper" or nothing.
-std::optional<std::string> at_bound(const Task& task, double theta);
+std::optional<std::string> at_bound(const TuneResult& result, double log_lambda);
 
 }  // namespace tuning

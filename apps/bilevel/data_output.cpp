@@ -85,12 +85,10 @@ Json describe_model(const tuning::Task& task, const tuning::Prepared& p) {
   Json j{{"name", name(p.model)},
          {"penalty", name(task.penalty)},
          {"intercept", task.intercept},
-         {"hyperparameters", p.thetas()},
          {"inner", fmt::format("mean over the training rows of [{}] + {}{}", loss_text(p.model), penalty,
                                where_text(p))},
          {"outer", fmt::format("mean over the validation rows of [{}], without penalty{}", loss_text(p.model),
-                               p.held_out ? "" : ", and the mean of that over the folds")},
-         {"bounds", {task.lower, task.upper}}};
+                               p.held_out ? "" : ", and the mean of that over the folds")}};
   if (p.model == tuning::Model::huber) j["huber_threshold"] = p.huber_threshold;
   return j;
 }

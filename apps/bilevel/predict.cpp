@@ -42,9 +42,11 @@ int run_network(const PredictArguments& a) {
   bilevel::data::ReadOptions options = a.reading.read_options();
   options.target_optional = true;
   if (network.imputed.size() > 0) options.missing = bilevel::data::Missing::mean;
-  const bilevel::data::Dataset data = bilevel::data::read(a.data, options, &network.schema);
-  Eigen::MatrixXd u = training::outputs_of(network, data).cast<double>().transpose();
+  bilevel::data::Dataset data = bilevel::data::read(a.data, options, &network.schema);
+  if (network.imputed.size() > 0) bilevel::data::impute(data, network.imputed);
+  const Eigen::MatrixXd u = training::outputs_of(network, data).cast<double>().transpose();
   const bool probable = network.settings.architecture.read_out == bilevel::networks::ReadOut::cross_entropy;
+  const Eigen::MatrixXd shown = probable ? tuning::softmax_rows(u) : u;
   std::string text = "prediction";
   for (const std::string& each : network.classes)
     text += "," + csv_cell((probable ? "probability of " : "output of ") + each);
@@ -54,13 +56,9 @@ int run_network(const PredictArguments& a) {
       throw bilevel::InvalidInput(fmt::format(
           "{}: row {} gives no finite prediction: a value is missing or too large", a.data, i + 1));
     Index best = 0;
-    const double largest = u.row(i).maxCoeff(&best);
-    if (probable) {
-      u.row(i) = (u.row(i).array() - largest).exp();
-      u.row(i) /= u.row(i).sum();
-    }
+    u.row(i).maxCoeff(&best);
     text += csv_cell(network.classes[static_cast<std::size_t>(best)]);
-    for (Index c = 0; c < u.cols(); ++c) text += fmt::format(",{}", u(i, c));
+    for (Index c = 0; c < u.cols(); ++c) text += fmt::format(",{}", shown(i, c));
     text += "\n";
   }
   return deliver(a, text, u.rows(), data.notes);

@@ -27,9 +27,10 @@ using tuning::TuneResult;
 struct TuneArguments {
   tuning::Task task;
   DataArguments data;
-  std::string model = "automatic", penalty = "per-feature", bounds = "-10:10", separator;
+  std::string model = "automatic", penalty = "auto", bounds = "-10:10", separator;
   std::string json, report, save, checkpoint;
   bool resume = false, no_standardize = false, no_intercept = false, no_stratify = false, cv_given = false;
+  bool prior_given = false;
   std::string command_line;
 };
 
@@ -46,17 +47,17 @@ std::string identity_of(const tuning::Task& t, const tuning::Prepared& p) {
   for (const Index group : p.penalties.of)
     print = (print ^ static_cast<std::uint64_t>(group)) * 1099511628211ULL;
   return fmt::format(
-      "tune {} {:016x} model={} penalty={} {} intercept={} bounds={}:{} grid={} huber={} seed={}",
-      as_utf8(p.source), print, name(p.model), name(t.penalty), p.splitting, t.intercept, t.lower, t.upper,
-      t.grid, p.huber_threshold, t.seed);
+      "tune {} {:016x} model={} penalty={} prior={} {} intercept={} bounds={}:{}{} grid={} huber={} seed={}",
+      as_utf8(p.source), print, name(p.model), name(t.penalty), t.prior_width, p.splitting, t.intercept,
+      t.lower, t.upper, t.bounds_given ? " fixed" : "", t.grid, p.huber_threshold, t.seed);
 }
 
-Json penalties(const tuning::Task& task, const tuning::Prepared& p, const Fitted& fitted) {
+Json penalties(const TuneResult& r) {
   Json list = Json::array();
-  for (Index k = 0; k < fitted.theta.size(); ++k) {
-    const auto bound = at_bound(task, fitted.theta[k]);
-    list.push_back({{"name", p.hyperparameters[static_cast<std::size_t>(k)]},
-                    {"log_lambda", fitted.theta[k]},
+  for (Index k = 0; k < r.tuned.log_lambda.size(); ++k) {
+    const auto bound = at_bound(r, r.tuned.log_lambda[k]);
+    list.push_back({{"name", r.tuned.names[static_cast<std::size_t>(k)]},
+                    {"log_lambda", r.tuned.log_lambda[k]},
                     {"at_bound", bound ? Json(*bound) : Json(nullptr)}});
   }
   return list;
@@ -76,6 +77,19 @@ Json coefficients(const tuning::Prepared& p, const TuneResult& r) {
   return list;
 }
 
+Json describe_choice(const tuning::Choice& c) {
+  const auto known = [](const std::optional<double>& x) { return x ? number(*x) : Json(nullptr); };
+  Json j{{"kind", c.kind}, {"gamma", known(c.gamma)}, {"score", nullptr}};
+  if (c.score) j["score"] = {{"rho", number(c.score->rho)}, {"nu", number(c.score->nu)}, {"p", number(c.score->p)}};
+  j["gain"] = known(c.gain);
+  j["gain_error"] = known(c.gain_error);
+  j["prior"] = nullptr;
+  if (c.prior_width)
+    j["prior"] = {{"width", *c.prior_width}, {"loss_scale", known(c.loss_scale)}, {"precision", known(c.precision)}};
+  j["answers"] = c.answers;
+  return j;
+}
+
 Json whole_result(const TuneArguments& a, const tuning::Prepared& p, const TuneResult& r) {
   const bilevel::Summary& s = r.summary;
   Json j;
@@ -86,12 +100,15 @@ Json whole_result(const TuneArguments& a, const tuning::Prepared& p, const TuneR
   j["command_line"] = a.command_line;
   j["data"] = describe_data(a.task, p);
   j["model"] = describe_model(a.task, p);
+  j["model"]["hyperparameters"] = r.tuned.theta.size();
+  j["model"]["bounds"] = {r.lower, r.upper};
+  j["choice"] = describe_choice(r.choice);
   j["train_loss"] = number(r.tuned.train_loss);
   j["validation_loss"] = number(r.tuned.validation_loss);
   j["validation"] = describe(r.tuned.validation);
   j["test"] = r.tuned.test ? describe(*r.tuned.test) : Json(nullptr);
   if (r.tuned.test) j["test"]["difference_error"] = number(r.test_difference_error);
-  j["penalties"] = penalties(a.task, p, r.tuned);
+  j["penalties"] = penalties(r);
   j["coefficients"] = coefficients(p, r);
   const auto baseline = [&](const Fitted& f) {
     Json b{{"train_loss", number(f.train_loss)},   {"validation_loss", number(f.validation_loss)},
@@ -111,10 +128,13 @@ Json whole_result(const TuneArguments& a, const tuning::Prepared& p, const TuneR
     before = point.seconds;
   }
   j["baseline"] = {{"grid", std::move(grid)}, {"default", baseline(r.standard)}};
+  if (r.standard.test)
+    j["baseline"]["default"]["test"]["difference_error"] = number(r.standard_difference_error);
   j["warnings"] = r.warnings;
   j["certificate"] = describe(s.certificate);
   j["gradient_norm"] = number(s.gradient_norm);
   j["at_kink"] = s.at_kink;
+  j["fits"] = r.fits;
   j["iterations"] = s.iterations;
   j["evaluations"] = s.evaluations;
   j["solvers"] = r.solvers;
@@ -150,19 +170,30 @@ void print(const TuneArguments& a, const tuning::Prepared& p, const TuneResult& 
              p.validation_rows > 0 ? fmt::format(", {} to validate", p.validation_rows) : "",
              p.test_rows > 0 ? fmt::format(", {} for the test", p.test_rows) : "", p.names.size(),
              p.storage == "sparse" ? " (sparse)" : "", p.splitting);
-  fmt::print("{} with {} penalt{} ({}), {}\n\n", name(p.model), r.tuned.theta.size(),
-             r.tuned.theta.size() == 1 ? "y" : "ies", name(task.penalty), r.solvers);
-  fmt::print("{:<34}{:>16}{:>16}   {}\n", "", "validation loss", "test loss",
+  fmt::print("{}, penalties {}{}: {} of them from {} number{}; {}\n", name(p.model), r.choice.kind,
+             task.penalty == tuning::Penalty::automatic ? " (chosen)" : "", r.tuned.log_lambda.size(),
+             r.tuned.theta.size(), r.tuned.theta.size() == 1 ? "" : "s", r.solvers);
+  for (const std::string& answer : r.choice.answers) fmt::print("  {}\n", answer);
+  fmt::print("\n");
+  fmt::print("{:<34}{:>16}{:>16}{:>22}   {}\n", "", "validation loss", "test loss",
+             r.tuned.test ? "against the single λ" : "",
              r.tuned.test ? "on the test rows" : "on the validation rows");
-  const auto row = [&](const std::string& what, const Fitted& f) {
+  const auto row = [&](const std::string& what, const Fitted& f, double error) {
     const std::string cell = what + std::string(34 - std::min<std::size_t>(34, columns(what)), ' ');
-    fmt::print("{}{:>16.7g}{:>16}   {}\n", cell, f.validation_loss,
+    std::string difference;
+    if (f.test && std::isfinite(error))
+      difference = f.test->loss == r.grid.test->loss
+                       ? "the same"
+                       : fmt::format("{:+.3g} ± {:.2g}", f.test->loss - r.grid.test->loss, error);
+    fmt::print("{}{:>16.7g}{:>16}{}{}   {}\n", cell, f.validation_loss,
                f.test ? fmt::format("{:.7g}", f.test->loss) : std::string("–"),
+               std::string(22 - std::min<std::size_t>(22, columns(difference)), ' '), difference,
                measures(f.test ? *f.test : f.validation));
   };
-  row("default, λ = 1/n", r.standard);
-  row(fmt::format("best of {} single λ, {:.3g}", r.points.size(), std::exp(r.grid.theta[0])), r.grid);
-  row("tuned", r.tuned);
+  row("default, λ = 1/n", r.standard, r.standard_difference_error);
+  row(fmt::format("best of {} single λ, {:.3g}", r.points.size(), std::exp(r.grid.theta[0])), r.grid,
+      bilevel::unknown);
+  row("chosen: " + r.choice.kind, r.tuned, r.test_difference_error);
   fmt::print("\n{}: {}\n", coloured(trustworthy(r) ? Colour::green : Colour::red, name(r.summary.status)),
              r.summary.message);
   print_certificate(r.summary.certificate);
@@ -178,22 +209,23 @@ void print(const TuneArguments& a, const tuning::Prepared& p, const TuneResult& 
     if (task.lower < -7 || task.upper > 7) advice += "; a narrower box (--bounds -7:7) is easier to certify";
     print_entry("what now", advice);
   }
-  const auto lower = (r.tuned.theta.array() <= task.lower).count(),
-             upper = (r.tuned.theta.array() >= task.upper).count();
-  print_entry("penalties",
-              fmt::format("{} at the upper bound (of no use), {} at the lower (free), {} between", upper,
-                          lower, r.tuned.theta.size() - lower - upper));
-  std::vector<Index> order(static_cast<std::size_t>(r.tuned.theta.size()));
+  const auto lower = (r.tuned.log_lambda.array() <= r.lower).count(),
+             upper = (r.tuned.log_lambda.array() >= r.upper).count();
+  if (r.tuned.log_lambda.size() > 1)
+    print_entry("penalties",
+                fmt::format("{} at the upper bound {:g} (of no use), {} at the lower {:g} (free), {} between",
+                            upper, r.upper, lower, r.lower, r.tuned.log_lambda.size() - lower - upper));
+  std::vector<Index> order(static_cast<std::size_t>(r.tuned.log_lambda.size()));
   for (std::size_t k = 0; k < order.size(); ++k) order[k] = static_cast<Index>(k);
   std::stable_sort(order.begin(), order.end(),
-                   [&](Index x, Index y) { return r.tuned.theta[x] < r.tuned.theta[y]; });
+                   [&](Index x, Index y) { return r.tuned.log_lambda[x] < r.tuned.log_lambda[y]; });
   std::string least;
   for (std::size_t k = 0; k < std::min<std::size_t>(order.size(), 8); ++k)
-    least += fmt::format("{}{} {:.2f}", k ? ", " : "", p.hyperparameters[static_cast<std::size_t>(order[k])],
-                         r.tuned.theta[order[k]]);
+    least += fmt::format("{}{} {:.2f}", k ? ", " : "", r.tuned.names[static_cast<std::size_t>(order[k])],
+                         r.tuned.log_lambda[order[k]]);
   print_entry("least log λ", least + (order.size() > 8 ? ", …" : ""));
-  print_entry("time", fmt::format("{:.2f} s for {} fits of one λ, then {} steps, {:.2f} s in all",
-                                  r.grid_seconds, r.grid_fits, r.summary.iterations, r.seconds));
+  print_entry("time", fmt::format("{:.2f} s for {} fits of one λ, {} fits in {:.2f} s in all", r.grid_seconds,
+                                  r.grid_fits, r.fits, r.seconds));
   if (!p.constant.empty())
     print_entry("constant",
                 fmt::format("{} feature(s) never change and are left out: {}{}", p.constant.size(),
@@ -204,13 +236,6 @@ void print(const TuneArguments& a, const tuning::Prepared& p, const TuneResult& 
                             p.constant.size() > 6 ? ", …" : ""));
   for (const std::string& note : p.notes) print_entry("note", note);
   for (const std::string& warning : r.warnings) print_entry("warning", warning, Colour::yellow);
-}
-
-/// What a run keeps beside its checkpoint: the grid, and a checkpoint for each further start.
-std::vector<std::string> endings(const tuning::Task& task) {
-  std::vector<std::string> all{".grid"};
-  for (std::size_t k = 1; k <= task.starts.size() + 1; ++k) all.push_back(fmt::format(".{}", k));
-  return all;
 }
 
 /// A model file is JSON, which has to be UTF-8: said before the work, not after it.
@@ -238,9 +263,11 @@ void refuse_contradictions(const TuneArguments& a) {
   const auto refuse = [](bool wrong, const char* text) {
     if (wrong) throw InvalidInput(fmt::format("tune: {}", text));
   };
-  const bool grouped = t.penalty == tuning::Penalty::per_group;
-  refuse(!grouped && !t.groups.empty(), "--groups is for --penalty per-group");
-  refuse(!grouped && t.group_separator != 0, "--group-separator is for --penalty per-group");
+  const bool grouped = t.penalty == tuning::Penalty::per_group || t.penalty == tuning::Penalty::automatic;
+  refuse(!grouped && !t.groups.empty(), "--groups is for --penalty auto and per-group");
+  refuse(!grouped && t.group_separator != 0, "--group-separator is for --penalty auto and per-group");
+  refuse(a.prior_given && t.penalty == tuning::Penalty::global,
+         "--prior-width is for many penalties; --penalty global has one");
   refuse(!t.groups.empty() && t.group_separator != 0, "--groups and --group-separator: give one of the two");
   refuse(t.refit && t.validation.empty(),
          "--refit is for --validation; with folds the final model has all rows anyway");
@@ -275,7 +302,7 @@ int run(TuneArguments a) {
   task.reading = a.data.read_options();
   task.validate();
   refuse_contradictions(a);
-  const std::vector<std::string> beside = endings(task);
+  const std::vector<std::string> beside = tuning::kept_beside(task);
   std::vector<std::string> outputs{a.json, a.report, a.save};
   if (!a.checkpoint.empty())
     for (const std::string& file : kept_files(a.checkpoint, beside)) outputs.push_back(file);
@@ -294,15 +321,11 @@ int run(TuneArguments a) {
   progress.show("");
 
   if (result.interrupted) {
-    const std::size_t done = result.points.size();
     fmt::print(stderr,
                "bilevel: stopped {}; {} keeps the run: the same command with --resume{} goes on from there\n",
-               done < static_cast<std::size_t>(task.grid)
-                   ? fmt::format("after {} of {} single λ", done, task.grid)
-                   : fmt::format("after {} steps", result.summary.iterations),
-               done < static_cast<std::size_t>(task.grid) ? checkpoint + ".grid" : checkpoint,
-               a.resume ? "" : " added");
-    if (done < static_cast<std::size_t>(task.grid)) return no;
+               result.reached.empty() ? fmt::format("after {} steps", result.summary.iterations) : result.reached,
+               result.reached.empty() ? checkpoint : checkpoint + ".grid", a.resume ? "" : " added");
+    if (!result.reached.empty()) return no;
   }
   if (result.summary.resumed) fmt::print(stderr, "bilevel: resumed from {}\n", checkpoint);
   print(a, prepared, result);
@@ -336,8 +359,15 @@ std::function<int()> add_tune(CLI::App& program) {
           "ridge, logistic, softmax, poisson, huber, squared-hinge, lasso or elastic-net (automatic: by the "
           "target)")
       ->capture_default_str();
-  command.add_option("--penalty", a->penalty, "One λ for all, or per-feature, per-group, per-class")
+  command
+      .add_option("--penalty", a->penalty,
+                  "auto: what the data ask for; global: one λ for all; or per-feature, per-group, per-class")
       ->capture_default_str();
+  auto* prior = command
+                    .add_option("--prior-width", t.prior_width,
+                                "How far log λ of one feature is believed to lie from another's; inf: anywhere")
+                    ->type_name("X")
+                    ->capture_default_str();
   command.add_option("--groups", t.groups, "File with a feature's name and its group on each line")
       ->type_name("FILE");
   command
@@ -354,9 +384,11 @@ std::function<int()> add_tune(CLI::App& program) {
       ->type_name("FILE|SHARE")
       ->capture_default_str();
   command.add_option("--test-labels", t.test_labels, "Targets of that file, see --labels")->type_name("FILE");
-  command.add_option("--bounds", a->bounds, "Keep every log λ within LO:HI")
-      ->type_name("LO:HI")
-      ->capture_default_str();
+  auto* bounds = command
+                     .add_option("--bounds", a->bounds,
+                                 "Keep every log λ within LO:HI; unless given, LO is lowered where that helps")
+                     ->type_name("LO:HI")
+                     ->capture_default_str();
   command.add_flag("--no-standardize", a->no_standardize, "Use the features as they are");
   command.add_flag("--no-intercept", a->no_intercept, "Leave the intercept out");
   command.add_flag("--no-stratify", a->no_stratify, "Split without regard to the classes");
@@ -402,8 +434,10 @@ std::function<int()> add_tune(CLI::App& program) {
       "  bilevel tune houses.csv --target price --report report.html --save model.json\n"
       "  bilevel tune train.svm --test test.svm --validation 0.25 --model logistic\n"
       "  bilevel tune survey.csv --target answer --penalty per-group --missing mean --cv 10");
-  return [a, cv] {
+  return [a, cv, bounds, prior] {
+    a->prior_given = prior->count() > 0;
     a->cv_given = cv->count() > 0;
+    a->task.bounds_given = bounds->count() > 0;
     a->command_line = command_line();
     return run(*a);
   };

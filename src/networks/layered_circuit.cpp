@@ -134,4 +134,10 @@ Eigen::MatrixXd LayeredCircuit::sources(const Eigen::MatrixXd& x) const {
   return volts;
 }
 
+void LayeredCircuit::clamp(const Eigen::VectorXd& input) {
+  const Eigen::VectorXd volts = sources(input);
+  for (std::size_t i = 0; i < circuit.sources.size(); ++i)
+    circuit.sources[i].volts = volts[static_cast<Index>(i)];
+}
+
 }  // namespace bilevel::networks

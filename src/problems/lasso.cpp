@@ -39,13 +39,7 @@ Lasso::Lasso(Samples training, std::vector<RowRange> training_rows, Samples vali
   if (standardisation_.shift.size() != features_ || standardisation_.inverse_scale.size() != features_)
     throw InvalidInput(fmt::format("lasso: the standardisation is of {} features, the data have {}",
                                    standardisation_.shift.size(), features_));
-  if (static_cast<Index>(penalties_.of.size()) != features_ || penalties_.count < 1)
-    throw InvalidInput(fmt::format("lasso: there are penalties for {} features, the data have {}",
-                                   penalties_.of.size(), features_));
-  for (const Index each : penalties_.of)
-    if (each < 0 || each >= penalties_.count)
-      throw InvalidInput(fmt::format("lasso: there is no penalty {} of {}", each, penalties_.count));
-
+  penalties_.require_fits(features_, "lasso");
   training_extent_ = measure(*training_, standardisation_);
   validation_extent_ = measure(*validation_, standardisation_);
   training_part_ = std::make_unique<Part>(*training_);
@@ -71,19 +65,25 @@ Lasso::Lasso(Samples training, std::vector<RowRange> training_rows, Samples vali
 Lasso::~Lasso() = default;
 
 Vec Lasso::initial_theta() const {
-  Vec theta = Vec::Constant(penalties_.count + elastic_, lambda_max_ > 0 ? std::log(0.1 * lambda_max_) : 0.0);
-  if (elastic_) theta[penalties_.count] = -2;
+  Vec theta = Vec::Zero(penalties_.thetas() + elastic_);
+  theta.head(penalties_.count).setConstant(lambda_max_ > 0 ? std::log(0.1 * lambda_max_) : 0.0);
+  if (elastic_) theta[penalties_.thetas()] = -2;
   return theta;
 }
 
+void Lasso::set_penalty_map(PenaltyMap penalties) {
+  penalties.require_fits(features_, "lasso");
+  penalties_ = std::move(penalties);
+}
+
 void Lasso::set_penalties(const Vec& theta) {
-  if (theta.size() != penalties_.count + elastic_)
+  if (theta.size() != penalties_.thetas() + elastic_)
     throw InvalidInput(fmt::format("lasso: theta has {} elements, the problem wants {}", theta.size(),
-                                   penalties_.count + elastic_));
+                                   penalties_.thetas() + elastic_));
   // Beyond 700 the exponential overflows; a coefficient has been zero for long by then.
   for (Index j = 0; j < features_; ++j)
-    lambda_[j] = std::exp(std::min(theta[penalties_.of[static_cast<std::size_t>(j)]], 700.0));
-  lambda2_ = elastic_ ? std::exp(std::min(theta[penalties_.count], 700.0)) : 0;
+    lambda_[j] = std::exp(std::min(penalties_.log_lambda(j, theta), 700.0));
+  lambda2_ = elastic_ ? std::exp(std::min(theta[penalties_.thetas()], 700.0)) : 0;
   c_ = largest_diagonal_ + lambda2_;
 }
 

@@ -60,6 +60,12 @@ Vec Lasso::gradient_rounding(DataLoss& loss, const Part& part, const Extent& ext
   return errors;
 }
 
+/// Roundings that λ₁ has on top of those of exp: see PenalisedModel::set_penalties.
+double Lasso::exponent_depth() const {
+  if (penalties_.offset.size() + penalties_.slope.size() == 0) return 0;
+  return 8 * (lambda_.array().max(1e-300).log().abs().maxCoeff() + 1);
+}
+
 /// Roundings in a row of one element of J, formed or by products, and of its product with a vector.
 double Lasso::product_depth(Index active) const {
   const double terms = 2 * static_cast<double>(active + 1) + 26;
@@ -81,18 +87,19 @@ Constants Lasso::constants(const Vec& theta, const Vec& center, double radius) {
   c.cross_lipschitz = lambda2_ * exp_up;
   if (!std::isfinite(radius)) return c;
 
-  Vec squares = Vec::Zero(penalties_.count);
+  PenaltyNorm norm(penalties_);
   double second = 0;
   for (const Index j : active) {
-    squares[penalties_.of[at(j)]] += lambda_[j] * lambda_[j];
+    norm.add(j, lambda_[j] * lambda_[j]);
     const double each = lambda2_ * (std::abs(center[j]) + radius);
     second += each * each;
   }
-  c.cross_norm = std::sqrt(squares.maxCoeff() + second) * up * exp_up;
+  c.cross_norm = std::sqrt(norm.square() + second) * up * exp_up;
 
   std::vector<Index> all(at(features_));
   for (Index j = 0; j < features_; ++j) all[at(j)] = j;
   const Vec errors = gradient_rounding(*training_, *training_part_, training_extent_, center, all);
+  const double shrunk = 1 - gamma(8 + exponent_depth());
   bool stays = true;
   for (Index j = 0; j < features_ && stays; ++j) {
     const int s = side(j, center[j], gradient_[j]);
@@ -101,7 +108,7 @@ Constants Lasso::constants(const Vec& theta, const Vec& center, double radius) {
     } else {
       // |∂_j f| moves by at most ‖H_jA‖·radius, and |H_jk| ≤ √(H_jj·H_kk).
       const double reach = std::sqrt(training_extent_.mean_square[j] * trace) * up * radius;
-      stays = center[j] == 0 && std::abs(gradient_[j]) + errors[j] + reach < lambda_[j] * (2 - exp_up);
+      stays = center[j] == 0 && std::abs(gradient_[j]) + errors[j] + reach < lambda_[j] * shrunk;
     }
   }
   if (stays) c.hessian_lipschitz = 0;
@@ -127,14 +134,15 @@ Rounding Lasso::rounding(const Vec& phi, const Vec& theta, const Vec& pi) {
   }
   Rounding r;
   r.residual = 1.001 * (gradient_rounding(*training_, *training_part_, training_extent_, phi, active).norm() +
-                        gamma(10) * (std::sqrt(penalties) + lambda2_ * std::sqrt(ridge)));
+                        gamma(10 + exponent_depth()) * (std::sqrt(penalties) + lambda2_ * std::sqrt(ridge)));
   // H_AA·π: each element of H is off by at most 8γ·s_j·s_k, see LassoCurvature::least_eigenvalue.
   r.adjoint =
       1.001 *
       (gradient_rounding(*validation_, *validation_part_, validation_extent_, phi, active).norm() +
        8 * gamma(depth) * std::sqrt(size) * reach + gamma(depth) * lambda2_ * std::sqrt(adjoint_ridge));
   r.curvature = 1.001 * (8 * gamma(depth) * size + gamma(10) * lambda2_);
-  r.gradient = 1.001 * gamma(static_cast<double>(active.size()) + 12) * (terms + second);
+  r.gradient = 1.001 * gamma(static_cast<double>(active.size()) + 16 + exponent_depth()) *
+               (terms * penalties_.spread() + second);
   return r;
 }
 

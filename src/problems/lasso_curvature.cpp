@@ -77,10 +77,10 @@ void LassoCurvature::times(const Vec& v, Vec& out) {
 void LassoCurvature::cross_times(const Vec& v, Vec& out) {
   out.setZero();
   const Index features = count() - model.intercept_;
-  const Index last = model.penalties_.count;
+  const Index last = model.penalties_.thetas();
   for (Index k = 0; k < features; ++k) {
     const Index j = active[at(k)];
-    out[model.penalties_.of[at(j)]] += cross[k] * v[j];
+    model.penalties_.add(j, cross[k] * v[j], out);
     if (model.elastic_) out[last] += cross2[k] * v[j];
   }
 }
@@ -88,10 +88,10 @@ void LassoCurvature::cross_times(const Vec& v, Vec& out) {
 void LassoCurvature::cross_apply(const Vec& u, Vec& out) {
   out.setZero();
   const Index features = count() - model.intercept_;
-  const double second = model.elastic_ ? u[model.penalties_.count] : 0;
+  const double second = model.elastic_ ? u[model.penalties_.thetas()] : 0;
   for (Index k = 0; k < features; ++k) {
     const Index j = active[at(k)];
-    out[j] = cross[k] * u[model.penalties_.of[at(j)]] + cross2[k] * second;
+    out[j] = cross[k] * model.penalties_.along(j, u) + cross2[k] * second;
   }
 }
 
@@ -130,17 +130,16 @@ bool LassoCurvature::precondition(const Vec& r, Vec& out) {
   return true;
 }
 
-/// The columns of λ₁ have disjoint supports, so the norm of that part is the largest of theirs; λ₂ adds one
-/// more column.
+/// λ₂ adds one more column to those of λ₁.
 double LassoCurvature::cross_norm() {
-  Vec squares = Vec::Zero(model.penalties_.count);
+  PenaltyNorm norm(model.penalties_);
   double second = 0;
   const Index features = count() - model.intercept_;
   for (Index k = 0; k < features; ++k) {
-    squares[model.penalties_.of[at(active[at(k)])]] += cross[k] * cross[k];
+    norm.add(active[at(k)], cross[k] * cross[k]);
     second += cross2[k] * cross2[k];
   }
-  return std::sqrt(squares.maxCoeff() + second) * (1 + gamma(static_cast<double>(features) + 16));
+  return std::sqrt(norm.square() + second) * (1 + gamma(static_cast<double>(features) + 16));
 }
 
 double LassoCurvature::least_eigenvalue() {

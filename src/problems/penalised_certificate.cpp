@@ -92,12 +92,12 @@ Constants PenalisedModel::constants(const Vec& theta, const Vec& center, double 
   const LossShape shape = training_->shape();
   measure_sizes();
   const Sizes &t = training_sizes_, &v = validation_sizes_;
-  const double largest = lambda_.maxCoeff() * exp_up;
+  const double largest = lambda_.maxCoeff() * exp_up * (1 + gamma(exponent_depth_));
   const bool ball = std::isfinite(radius);
   const double up = 1 + gamma(static_cast<double>(size_) + 32);
   Constants c;
   // Losses are convex: without a free intercept the penalties alone make L_in strongly convex.
-  if (intercepts_ == 0) c.mu = lambda_.minCoeff() * (1 - 4 * 0x1p-53);
+  if (intercepts_ == 0) c.mu = lambda_.minCoeff() * (1 - gamma(8 + exponent_depth_));
 
   double bend = shape.largest_curvature, third = shape.curvature_lipschitz, outer_bend = bend;
   if (!std::isfinite(bend) && ball) {
@@ -131,17 +131,17 @@ Constants PenalisedModel::constants(const Vec& theta, const Vec& center, double 
         (radius * v.largest + margin_error(*validation_, v.stored_largest, v, center.norm())) * up;
     if (validation_->distance_to_kink(u_) > outer_reach) c.outer_decay = 0;
   }
-  c.cross_lipschitz = largest;
+  const double spread = penalties_.spread();
+  c.cross_lipschitz = largest * spread;
   if (ball) {
     // χ = λ∘ψ in the columns of the groups. As H ⪰ diag(λ) and χ lies in its range, χᵀH⁻¹χ ⪯ χᵀdiag(1/λ)χ.
-    Vec squares = Vec::Zero(penalties_.count), energies = squares;
+    PenaltyNorm squares(penalties_), energies(penalties_);
     for (Index k = 0; k < coefficients_; ++k) {
-      const Index g = penalties_.of[static_cast<std::size_t>(k)];
-      squares[g] += lambda_[k] * lambda_[k] * center[k] * center[k];
-      energies[g] += lambda_[k] * center[k] * center[k];
+      squares.add(k, lambda_[k] * lambda_[k] * center[k] * center[k]);
+      energies.add(k, lambda_[k] * center[k] * center[k]);
     }
-    c.cross_norm = (std::sqrt(squares.maxCoeff()) + largest * radius) * up;
-    c.cross_energy = (std::sqrt(energies.maxCoeff()) + std::sqrt(largest) * radius) * up;
+    c.cross_norm = (std::sqrt(squares.square()) + largest * spread * radius) * up;
+    c.cross_energy = (std::sqrt(energies.square()) + std::sqrt(largest) * spread * radius) * up;
   }
   c.outer_cross_lipschitz = 0;
   if (std::isfinite(shape.largest_slope))
@@ -202,7 +202,7 @@ Rounding PenalisedModel::rounding(const Vec& psi, const Vec& theta, const Vec& p
 
   Rounding r;
   const auto penalty_term = [&](const Vec& w, double depth) {
-    return gamma(depth) * (lambda_.array() * w.array()).matrix().norm();
+    return gamma(depth + exponent_depth_) * (lambda_.array() * w.array()).matrix().norm();
   };
   r.residual = 1.001 * (residual_rounding(*training_, t, slope, bend, norm_psi) + penalty_term(psi, 8));
 
@@ -237,14 +237,14 @@ Rounding PenalisedModel::rounding(const Vec& psi, const Vec& theta, const Vec& p
       outer_bend * gamma(validation_->depths().dense + 32) * outer_stored * outer_stored +
       outer_third * margin_error(*validation_, v.stored_largest, v, norm_psi) * v.second_moment;
   r.curvature = 1.001 * (bend * gamma(depths.dense + 32) * stored * stored + bend_error +
-                         gamma(8) * lambda_.maxCoeff() + outer_curvature);
+                         gamma(8 + exponent_depth_) * lambda_.maxCoeff() + outer_curvature);
 
   double squares = 0, terms = 0;
   for (Index k = 0; k < coefficients_; ++k) {
     squares += 0.5 * lambda_[k] * psi[k] * psi[k];
     terms += std::abs(lambda_[k] * psi[k] * pi[k]);
   }
-  const double depth = gamma(static_cast<double>(coefficients_) + 8);
+  const double depth = gamma(static_cast<double>(coefficients_) + 16 + exponent_depth_) * penalties_.spread();
   r.inner_theta = 1.001 * depth * squares;
   r.gradient = 1.001 * depth * terms;
   return r;

@@ -24,13 +24,13 @@ void PenalisedCurvature::times(const Vec& v, Vec& out) {
 void PenalisedCurvature::cross_times(const Vec& v, Vec& out) {
   out.setZero();
   for (Index k = 0; k < model.coefficients_; ++k)
-    out[model.penalties_.of[static_cast<std::size_t>(k)]] += cross[k] * v[k];
+    model.penalties_.add(k, cross[k] * v[k], out);
 }
 
 void PenalisedCurvature::cross_apply(const Vec& u, Vec& out) {
   out.setZero();
   for (Index k = 0; k < model.coefficients_; ++k)
-    out[k] = cross[k] * u[model.penalties_.of[static_cast<std::size_t>(k)]];
+    out[k] = cross[k] * model.penalties_.along(k, u);
 }
 
 bool PenalisedCurvature::form() {
@@ -89,12 +89,10 @@ bool PenalisedCurvature::diagonal(Vec& out) {
   return true;
 }
 
-/// The columns of χ have disjoint supports, so its norm is the largest of theirs.
 double PenalisedCurvature::cross_norm() {
-  Vec squares = Vec::Zero(model.penalties_.count);
-  for (Index k = 0; k < model.coefficients_; ++k)
-    squares[model.penalties_.of[static_cast<std::size_t>(k)]] += cross[k] * cross[k];
-  return std::sqrt(squares.maxCoeff()) * (1 + gamma(static_cast<double>(cross.size()) + 16));
+  PenaltyNorm norm(model.penalties_);
+  for (Index k = 0; k < model.coefficients_; ++k) norm.add(k, cross[k] * cross[k]);
+  return std::sqrt(norm.square()) * (1 + gamma(static_cast<double>(cross.size()) + 16));
 }
 
 /// With D_i ≤ loss″_i (on what the intercepts can change), s = mean D_i and c = mean D_i x̃_i / s, Jensen

@@ -13,33 +13,6 @@ namespace bilevel::problems {
 using Vec = Eigen::VectorXd;
 using Mat = Eigen::MatrixXd;
 
-PenaltyMap PenaltyMap::global(Index features, Index outputs) {
-  return {std::vector<Index>(static_cast<std::size_t>(features * outputs), 0), 1};
-}
-
-PenaltyMap PenaltyMap::per_feature(Index features, Index outputs) {
-  PenaltyMap map{{}, features};
-  for (Index j = 0; j < features; ++j) map.of.insert(map.of.end(), static_cast<std::size_t>(outputs), j);
-  return map;
-}
-
-PenaltyMap PenaltyMap::per_class(Index features, Index outputs) {
-  PenaltyMap map{{}, outputs};
-  for (Index j = 0; j < features; ++j)
-    for (Index c = 0; c < outputs; ++c) map.of.push_back(c);
-  return map;
-}
-
-PenaltyMap PenaltyMap::per_group(const std::vector<Index>& group, Index groups, Index outputs) {
-  PenaltyMap map{{}, groups};
-  for (const Index each : group) {
-    if (each < 0 || each >= groups)
-      throw InvalidInput(fmt::format("there is no group {} of {}", each, groups));
-    map.of.insert(map.of.end(), static_cast<std::size_t>(outputs), each);
-  }
-  return map;
-}
-
 PenalisedModel::PenalisedModel(std::unique_ptr<DataLoss> training, std::unique_ptr<DataLoss> validation,
                                Standardisation standardisation, PenaltyMap penalties, bool intercept)
     : training_(std::move(training)),
@@ -58,8 +31,7 @@ PenalisedModel::PenalisedModel(std::unique_ptr<DataLoss> training, std::unique_p
     throw InvalidInput("penalised model: training and validation differ in their features or classes");
   if (standardisation_.shift.size() != features_ || standardisation_.inverse_scale.size() != features_)
     throw InvalidInput("penalised model: the standardisation does not fit the features");
-  if (static_cast<Index>(penalties_.of.size()) != coefficients_ || penalties_.count < 1)
-    throw InvalidInput("penalised model: the penalties do not fit the coefficients");
+  penalties_.require_fits(coefficients_, "penalised model");
   // Helmert's contrasts: column k compares output k + 1 with the mean of those before it.
   basis_ = Mat::Zero(outputs_, intercepts_);
   for (Index k = 0; k < intercepts_; ++k) {
@@ -102,7 +74,7 @@ void PenalisedModel::adopt_units(const Vec& theta) {
   stored_scale_.resize(coefficients_);
   for (Index k = 0; k < coefficients_; ++k) {
     const Index j = k / outputs_;
-    const double lambda = std::exp(theta[penalties_.of[static_cast<std::size_t>(k)]]);
+    const double lambda = std::exp(penalties_.log_lambda(k, theta));
     units_[k] = rounded(1 / std::sqrt(lambda + typical * training_extent_.mean_square[j]));
     stored_scale_[k] = units_[k] * standardisation_.inverse_scale[j];
   }
@@ -111,8 +83,27 @@ void PenalisedModel::adopt_units(const Vec& theta) {
 }
 
 void PenalisedModel::set_penalties(const Vec& theta) {
-  for (Index k = 0; k < coefficients_; ++k)
-    lambda_[k] = std::exp(theta[penalties_.of[static_cast<std::size_t>(k)]]) * units_[k] * units_[k];
+  double exponent = 0;
+  for (Index k = 0; k < coefficients_; ++k) {
+    const double log_lambda = penalties_.log_lambda(k, theta);
+    exponent = std::max(exponent, std::abs(log_lambda));
+    lambda_[k] = std::exp(log_lambda) * units_[k] * units_[k];
+  }
+  // θ + offset + γ·slope is a sum of three terms, each of the size of the largest at most twice: its error
+  // is a relative one of λ.
+  exponent_depth_ = penalties_.offset.size() + penalties_.slope.size() > 0 ? 8 * (exponent + 1) : 0;
+}
+
+Vec PenalisedModel::initial_theta() const {
+  Vec theta = Vec::Constant(penalties_.thetas(), -2.0);
+  theta.tail(penalties_.thetas() - penalties_.count).setZero();
+  return theta;
+}
+
+void PenalisedModel::set_penalty_map(PenaltyMap penalties) {
+  penalties.require_fits(coefficients_, "penalised model");
+  penalties_ = std::move(penalties);
+  adopt_units(initial_theta());
 }
 
 void PenalisedModel::to_stored(const Vec& psi, Vec& u) const {
@@ -179,7 +170,7 @@ double PenalisedModel::inner(const Vec& psi, const Vec& theta, Wanted<Vec> wante
   if (wanted.theta) {
     wanted.theta->setZero();
     for (Index k = 0; k < coefficients_; ++k)
-      (*wanted.theta)[penalties_.of[static_cast<std::size_t>(k)]] += 0.5 * lambda_[k] * psi[k] * psi[k];
+      penalties_.add(k, 0.5 * lambda_[k] * psi[k] * psi[k], *wanted.theta);
   }
   return value;
 }

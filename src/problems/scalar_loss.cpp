@@ -265,6 +265,13 @@ class ScalarLoss : public DataLoss {
     });
   }
 
+  void slopes(const Vec& u, Vec& out) override {
+    rows(u, nullptr, out);
+    Index place = 0;
+    for (const auto& [first, last] : ranges_)
+      for (Index i = first; i < last; ++i, ++place) out[place] = slope(out[place], (*samples_.labels)[i]);
+  }
+
  protected:
   template <class Work>
   void for_each_segment(Work&& work) {
@@ -303,6 +310,21 @@ class ScalarLoss : public DataLoss {
         const double short_of = std::max(0.0, 1 - y * m);
         return 0.5 * short_of * short_of;
       }
+    }
+    return 0;
+  }
+  double slope(double m, double y) const {
+    switch (loss_) {
+      case Loss::squared:
+        return m - y;
+      case Loss::logistic:
+        return -y / (1 + std::exp(y * m));
+      case Loss::poisson:
+        return std::exp(m) - y;
+      case Loss::huber:
+        return std::clamp(m - y, -threshold_, threshold_);
+      case Loss::squared_hinge:
+        return -y * std::max(0.0, 1 - y * m);
     }
     return 0;
   }

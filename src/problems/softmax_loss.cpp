@@ -213,6 +213,18 @@ class SoftmaxLoss final : public DataLoss {
     });
   }
 
+  void slopes(const Vec& u, Vec& out) override {
+    rows(u, nullptr, out);
+    for_each_segment([&](Segment& s, Index place) {
+      for (Index i = 0; i < s.rows; ++i) {
+        auto p = out.segment((place + i) * classes_, classes_);
+        p = (p.array() - p.maxCoeff()).exp();
+        p /= p.sum();
+        p[s.labels[i]] -= 1;
+      }
+    });
+  }
+
  private:
   struct Segment {
     const int* labels = nullptr;

@@ -150,12 +150,11 @@ TEST(LayeredCircuit, IsTheResistiveNetwork) {
     double before = 0;
     for (const double emission : {0.1, 0.01}) {
       LayeredCircuit built = layered_circuit(a, theta, {.emission = emission});
-      const Mat volts = built.sources(network.samples().inputs);
-      ASSERT_EQ(static_cast<std::size_t>(volts.rows()), built.circuit.sources.size());
+      ASSERT_EQ(static_cast<std::size_t>(built.sources(network.samples().inputs).rows()),
+                built.circuit.sources.size());
       double worst = 0;
       for (Index n = 0; n < 6; ++n) {
-        for (std::size_t i = 0; i < built.circuit.sources.size(); ++i)
-          built.circuit.sources[i].volts = volts(static_cast<Index>(i), n);
+        built.clamp(network.samples().inputs.col(n));
         const OperatingPoint rest = operating_point(built.circuit);
         ASSERT_TRUE(succeeded(rest.status)) << rest.message;
         for (Index i = 0; i < a.outputs(); ++i)

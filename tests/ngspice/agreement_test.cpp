@@ -58,10 +58,8 @@ TEST(NgspiceAgreement, TheNetlistOfAResistiveNetworkRestsWhereItDoes) {
   const Eigen::Map<const Eigen::MatrixXd> outputs(phi.data() + phi.size() - count * a.outputs(), a.outputs(),
                                                   count);
   LayeredCircuit built = layered_circuit(a, network.initial_theta());
-  const Eigen::MatrixXd volts = built.sources(network.samples().inputs);
   for (Index n = 0; n < count; ++n) {
-    for (std::size_t i = 0; i < built.circuit.sources.size(); ++i)
-      built.circuit.sources[i].volts = volts(static_cast<Index>(i), n);
+    built.clamp(network.samples().inputs.col(n));
     const OperatingPoint theirs = ngspice_operating_point(netlist(built.circuit), built.circuit.nodes),
                          ours = operating_point(built.circuit);
     ASSERT_TRUE(succeeded(theirs.status)) << theirs.message;

@@ -35,6 +35,8 @@ struct LayeredCircuit {
   std::vector<int> outputs;  ///< their nodes
   /// Sources at ±input_volts·x and the rails, in the order of circuit.sources, for inputs one in a column.
   Eigen::MatrixXd sources(const Eigen::MatrixXd& inputs) const;
+  /// Sets the circuit's sources to those of one sample.
+  void clamp(const Eigen::VectorXd& input);
 
   Index inputs = 0;
   double input_volts = 1;

@@ -79,6 +79,8 @@ class DataLoss {
 
   /// Losses of single rows, and their margins (row by row), for measures of quality.
   virtual void rows(const Eigen::VectorXd& u, Eigen::VectorXd* losses, Eigen::VectorXd& margins) = 0;
+  /// loss′ of single rows by their margins, row by row, without their weights.
+  virtual void slopes(const Eigen::VectorXd& u, Eigen::VectorXd& out) = 0;
 
   const std::vector<RowRange>& ranges() const { return ranges_; }
   const Samples& samples() const { return samples_; }

@@ -6,7 +6,7 @@
 
 #include <bilevel/problem/equilibrium.hpp>
 #include <bilevel/problems/data_loss.hpp>
-#include <bilevel/problems/penalised_model.hpp>
+#include <bilevel/problems/penalty_map.hpp>
 #include <bilevel/space/eigen.hpp>
 
 namespace bilevel::problems {
@@ -71,6 +71,11 @@ class Lasso final : public Equilibrium<Eigen::VectorXd> {
   };
   Support support(const Vec& phi, const Vec& theta);
 
+  /// Other penalties from now on; θ may have another size then.
+  void set_penalty_map(PenaltyMap penalties);
+  /// The gradient by φ of a function whose gradient by the stored coefficients is `raw`.
+  void pull_back(const Vec& raw, Vec& out) const;
+
   /// The smallest λ₁, the same for all features, at which every coefficient is zero.
   double lambda_max() const { return lambda_max_; }
   /// L_in at φ.
@@ -96,7 +101,7 @@ class Lasso final : public Equilibrium<Eigen::VectorXd> {
 
   void set_penalties(const Vec& theta);
   void to_stored(const Vec& phi, Vec& u) const;
-  void pull_back(const Vec& raw, Vec& out) const;
+  double exponent_depth() const;
   void evaluate(const Vec& phi);
   int side(Index j, double phi_j, double gradient_j) const;
   double residual_norm(const Vec& phi) const;

@@ -1,30 +1,17 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include <bilevel/problem/equilibrium.hpp>
 #include <bilevel/problem/units.hpp>
 #include <bilevel/problems/data_loss.hpp>
+#include <bilevel/problems/penalty_map.hpp>
 #include <bilevel/space/eigen.hpp>
 
 namespace bilevel::problems {
 
-/// Which θ each coefficient obeys: coefficient (feature j, output c) has the penalty exp(θ[of[j·outputs +
-/// c]]).
-struct PenaltyMap {
-  std::vector<Index> of;
-  Index count = 0;
-
-  static PenaltyMap global(Index features, Index outputs);
-  static PenaltyMap per_feature(Index features, Index outputs);
-  static PenaltyMap per_class(Index features, Index outputs);
-  /// `group[j]` in 0 … groups − 1.
-  static PenaltyMap per_group(const std::vector<Index>& group, Index groups, Index outputs);
-};
-
 /// A linear model with penalties to learn, on data that are standardised as they are read:
-///   L_in  = mean training loss + ½ Σ_k exp(θ_g(k)) φ_k²,      L_out = mean validation loss, no penalty
+///   L_in  = mean training loss + ½ Σ_k λ_k(θ) φ_k²,      L_out = mean validation loss, no penalty
 /// φ holds the coefficients of the standardised features, the outputs of a feature next to each other, then
 /// the intercept, which is free. The C intercepts of softmax are C − 1 coordinates of those that sum to zero,
 /// in an orthonormal basis (otherwise the Hessian is singular). See Units for what the problem's own variable
@@ -39,7 +26,7 @@ class PenalisedModel final : public Problem<Eigen::VectorXd>, public Units<Eigen
   ~PenalisedModel() override;
 
   Vec initial_phi() const override { return Vec::Zero(size_); }
-  Vec initial_theta() const override { return Vec::Constant(penalties_.count, -2.0); }
+  Vec initial_theta() const override;
   double inner(const Vec& psi, const Vec& theta, Wanted<Vec> wanted) override;
   double outer(const Vec& psi, const Vec& theta, Wanted<Vec> wanted) override;
   void linearise(const Vec& psi, const Vec& theta, double beta,
@@ -54,6 +41,11 @@ class PenalisedModel final : public Problem<Eigen::VectorXd>, public Units<Eigen
   /// units; and those of the standardised features with the intercepts, in the same layout.
   Vec stored_coefficients(const Vec& phi) const;
   Vec standardised_coefficients(const Vec& phi) const;
+  /// The gradient by ψ of a function whose gradient by the stored coefficients is g.
+  void pull_back(const double* g, double* out) const;
+
+  /// Other penalties from now on; θ may have another size then. Units are those of the new initial θ.
+  void set_penalty_map(PenaltyMap penalties);
 
   Index features() const { return features_; }
   Index outputs() const { return outputs_; }
@@ -79,7 +71,6 @@ class PenalisedModel final : public Problem<Eigen::VectorXd>, public Units<Eigen
   };
 
   void to_stored(const Vec& psi, Vec& u) const;
-  void pull_back(const double* g, double* out) const;
   void congruent(Mat& stored, Mat& out) const;
   void set_penalties(const Vec& theta);
   /// Value of the training loss at u_, and its gradient into g_ where asked for.
@@ -103,7 +94,8 @@ class PenalisedModel final : public Problem<Eigen::VectorXd>, public Units<Eigen
   bool measured_ = false;
   Vec units_;
   Vec stored_scale_;  // inverse_scale·units of each coefficient
-  Vec lambda_;        // exp(θ)·units², one for each element of ψ, 0 for intercepts
+  Vec lambda_;        // λ·units², one for each element of ψ, 0 for intercepts
+  double exponent_depth_ = 0;  // roundings that λ has on top of those of exp
   Vec u_, g_, h_;     // scratch in stored coordinates
   // What was computed last and will be asked for again: a solve begins where the last one was judged, and its
   // adjoint where it ended. Nothing depends on whether it is there; before that the places are NaN, which

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <bilevel/gradient/forwarding.hpp>
+#include <bilevel/outer/box.hpp>
+
+#include "prepared.hpp"
+
+namespace tuning {
+
+using bilevel::problems::PenaltyMap;
+
+/// A set of penalties to choose from, as a function of few or many θ, with what is believed of them
+/// beforehand.
+struct Family {
+  std::string kind;
+  std::vector<PenaltyMap> folds;   ///< one for each fold: adaptive penalties come from its own training rows
+  PenaltyMap final;                ///< of the model that is kept
+  std::vector<std::string> names;  ///< of the penalties that are reported
+  Vec start;
+  bilevel::Box box;
+  /// Added to the validation loss: ½·precision·Σ_j (θ_j − θ̄)² over the first `parts` of θ.
+  double precision = 0;
+  Index parts = 0;
+};
+
+/// γ lies between 0 and this: at 2 a coefficient of half the size is penalised four times as much.
+inline constexpr double largest_gamma = 2;
+
+/// The penalties of `prepared`, of one map for all folds.
+Family family_of(const Prepared& prepared, std::string kind, const PenaltyMap& map, std::vector<std::string> names);
+
+/// λ_j = exp(t)·a_j^(−γ): θ = (t, γ). `phi[k]` are the coefficients of the standardised features of fold k at
+/// one λ for all, the last those of the final model; a_j = |φ_j| / rms(φ), at least 0.02, where |φ_j| is the
+/// root mean square over the coefficients that share a penalty.
+Family adaptive_family(const Prepared& prepared, const std::vector<Vec>& phi);
+
+/// What t has to be above one λ for all so that the penalty of those coefficients stays as it was, at this γ;
+/// the mean over the folds.
+double level_shift(const Prepared& prepared, const Family& family, const std::vector<Vec>& phi, double gamma);
+
+/// log λ of each penalty that is reported, in the final model.
+Vec reported_penalties(const Prepared& prepared, const Family& family, const Vec& theta);
+
+/// Adds ½·precision·Σ_j (θ_j − θ̄)² over the first `parts` of θ to the outer loss: penalties differ by a
+/// normal law of that precision, in units of the loss, around a mean of which nothing is believed.
+class WithPrior final : public bilevel::Forwarding<Vec> {
+ public:
+  WithPrior(std::unique_ptr<bilevel::Estimator<Vec>> wrapped, double precision, Index parts)
+      : Forwarding(std::move(wrapped)), precision_(precision), parts_(parts) {}
+  bilevel::Estimate<Vec> estimate(const Vec& theta, const bilevel::Warm<Vec>& warm) override;
+
+ private:
+  double precision_;
+  Index parts_;
+};
+
+}  // namespace tuning
