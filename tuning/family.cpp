@@ -78,13 +78,13 @@ Vec reported_penalties(const Prepared& p, const Family& family, const Vec& theta
 
 bilevel::Estimate<Vec> WithPrior::estimate(const Vec& theta, const bilevel::Warm<Vec>& warm) {
   bilevel::Estimate<Vec> e = Forwarding::estimate(theta, warm);
-  const Vec apart = theta.head(parts_).array() - theta.head(parts_).mean();
+  const Vec apart = theta.head(parts_).array() - centre_;
   const double value = 0.5 * precision_ * apart.squaredNorm();
   e.outer_value += value;
   e.corrected_value += value;
   e.gradient.head(parts_) += precision_ * apart;
   e.certificate.bound += bilevel::gamma(static_cast<double>(parts_) + 8) *
-                         (precision_ * theta.head(parts_).norm() + e.gradient.norm());
+                         (precision_ * apart.norm() + e.gradient.norm());
   return e;
 }
 

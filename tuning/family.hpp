@@ -23,8 +23,8 @@ struct Family {
   std::vector<std::string> names;  ///< of the penalties that are reported
   Vec start;
   bilevel::Box box;
-  /// Added to the validation loss: ½·precision·Σ_j (θ_j − θ̄)² over the first `parts` of θ.
-  double precision = 0;
+  /// Added to the validation loss: ½·precision·Σ_j (θ_j − centre)² over the first `parts` of θ.
+  double precision = 0, centre = 0;
   Index parts = 0;
 };
 
@@ -46,16 +46,19 @@ double level_shift(const Prepared& prepared, const Family& family, const std::ve
 /// log λ of each penalty that is reported, in the final model.
 Vec reported_penalties(const Prepared& prepared, const Family& family, const Vec& theta);
 
-/// Adds ½·precision·Σ_j (θ_j − θ̄)² over the first `parts` of θ to the outer loss: penalties differ by a
-/// normal law of that precision, in units of the loss, around a mean of which nothing is believed.
+/// Adds ½·precision·Σ_j (θ_j − centre)² over the first `parts` of θ to the outer loss: log penalties follow a
+/// normal law of that precision, in units of the loss.
 class WithPrior final : public bilevel::Forwarding<Vec> {
  public:
-  WithPrior(std::unique_ptr<bilevel::Estimator<Vec>> wrapped, double precision, Index parts)
-      : Forwarding(std::move(wrapped)), precision_(precision), parts_(parts) {}
+  WithPrior(std::unique_ptr<bilevel::Estimator<Vec>> wrapped, const Family& family)
+      : Forwarding(std::move(wrapped)),
+        precision_(family.precision),
+        centre_(family.centre),
+        parts_(family.parts) {}
   bilevel::Estimate<Vec> estimate(const Vec& theta, const bilevel::Warm<Vec>& warm) override;
 
  private:
-  double precision_;
+  double precision_, centre_;
   Index parts_;
 };
 

@@ -120,7 +120,7 @@ std::unique_ptr<bilevel::Estimator<Vec>> Folds::estimator(const Family& family) 
     estimator = std::make_unique<bilevel::Together>(
         std::move(estimators), std::vector<double>(folds_.size(), 1 / static_cast<double>(folds_.size())));
   if (family.precision > 0)
-    estimator = std::make_unique<WithPrior>(std::move(estimator), family.precision, family.parts);
+    estimator = std::make_unique<WithPrior>(std::move(estimator), family);
   return estimator;
 }
 

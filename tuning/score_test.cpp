@@ -12,9 +12,7 @@ namespace {
 
 using Mat = Eigen::MatrixXd;
 
-/// Operations up to which every row of a fold is asked on its own.
-constexpr double affordable = 1e9;
-/// Random mixtures of rows beyond: tr J is off by √(2/(64·ν)) of itself, 1 in 10 at ν = 3.
+/// Random mixtures of rows: tr J is off by √(2/(64·ν)) of itself, 1 in 10 at ν = 3.
 constexpr Index probes = 64;
 constexpr Index block = 128;
 
@@ -67,7 +65,8 @@ Sums sums_of(RowHypergradients& rows, const Vec& omega, Index parts, bool exact,
 }  // namespace
 
 Score score_test(const std::vector<std::unique_ptr<RowHypergradients>>& folds,
-                 const std::vector<std::vector<double>>& weights, Index parts, std::uint64_t seed) {
+                 const std::vector<std::vector<double>>& weights, Index parts, std::uint64_t seed,
+                 double affordable) {
   bool exact = true;
   for (const auto& fold : folds)
     exact = exact && fold->factored() &&

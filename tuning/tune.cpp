@@ -20,10 +20,11 @@ constexpr double grid_tolerance = 1e-7;
 constexpr double deepest = -30;
 /// Widening the box is worth its time where it may lower the loss by this share.
 constexpr double worthwhile = 1e-3;
-/// Adaptive penalties are kept where they gain this many standard errors.
-constexpr double convincing = 2;
 /// Penalties may differ where the score test says so with this p.
 constexpr double plausible = 0.2;
+/// Adaptive penalties are kept where that is so and they gain this many standard errors. Asking for two
+/// without the score test lets through what a few rows near a separating plane, or far out, promise.
+constexpr double convincing = 1;
 
 class Run {
  public:
@@ -46,7 +47,7 @@ class Run {
   bool look_closer();
   Family choose();
   bool try_adaptive();
-  void test_score();
+  bool test_score();
   Family asked_for() const;
   void add_prior(Family& family);
   void minimise(Family& family);
@@ -179,15 +180,16 @@ bool Run::try_adaptive() {
       gain(folds_.settle(summary.theta, folds_.apart(summary.phi), grid_tolerance, false));
   choice.gain = fall / best_.validation_loss;
   choice.gain_error = error / best_.validation_loss;
+  const bool kept = fall > convincing * error;
   choice.answers.push_back(fmt::format(
-      "Do large coefficients want smaller penalties? γ = {:.2g}, held-out loss {:+.2g} % ± {:.2g} %: {}",
-      *choice.gamma, -100 * *choice.gain, 100 * *choice.gain_error,
-      fall > convincing * error ? "yes, kept" : "not kept"));
-  if (fall > convincing * error) adaptive_ = {std::move(family), std::move(summary)};
+      "Smaller ones for large coefficients? γ = {:.2g}, held-out loss {:+.2g} % ± {:.2g} %: {}", *choice.gamma,
+      -100 * *choice.gain, 100 * *choice.gain_error, kept ? "kept" : "not kept"));
+  if (kept) adaptive_ = {std::move(family), std::move(summary)};
   return true;
 }
 
-void Run::test_score() {
+/// Whether penalties should differ at all.
+bool Run::test_score() {
   control_.progress("asking the rows whether penalties should differ");
   const Family base = asked_for();
   folds_.use(base);
@@ -200,6 +202,7 @@ void Run::test_score() {
                         task_.groups.empty() && task_.group_separator == 0 ? "features" : "groups", score.rho,
                         score.nu, score.p, score.p < plausible ? "yes" : "no sign of it")
           : "Do features want different penalties? No row has an opinion: one λ is kept");
+  return score.p < plausible;
 }
 
 Family Run::asked_for() const {
@@ -209,12 +212,14 @@ Family Run::asked_for() const {
   return family;
 }
 
-/// Penalties differ by a factor of e^ω as a rule: minus the logarithm of that belief, in units of the loss.
+/// log λ differs by ω as a rule from that of the best single λ: minus the logarithm of that belief, in units of
+/// the loss. Around their own mean instead, all penalties together would follow the rows that judge.
 void Run::add_prior(Family& family) {
   if (family.parts < 2 || !std::isfinite(task_.prior_width)) return;
   Choice& choice = result_.choice;
   choice.prior_width = task_.prior_width;
   choice.loss_scale = folds_.likelihood_scale(pilot_.settled);
+  family.centre = best_.log_lambda;
   family.precision = *choice.loss_scale / (folds_.judges() * task_.prior_width * task_.prior_width);
   choice.precision = scale2_ * family.precision;
   choice.loss_scale = scale2_ * *choice.loss_scale;
@@ -228,11 +233,10 @@ Family Run::choose() {
     return family;
   }
   if (prepared_.penalties.count >= 3 && !out_of_time()) {
-    if (!try_adaptive()) return {};
-    if (!out_of_time()) test_score();
-    if (stopped()) return {};
+    const bool differ = test_score();
+    if (stopped() || (differ && !out_of_time() && !try_adaptive())) return {};
     if (adaptive_) return adaptive_->first;
-    if (result_.choice.score && result_.choice.score->p < plausible) {
+    if (differ) {
       Family family = asked_for();
       family.kind = "per-feature";
       add_prior(family);
@@ -308,8 +312,9 @@ void Run::minimise(Family& family) {
 
 /// A penalty at the lower bound still costs about its own slope: far down a loss is c₀ + c₁·exp(θ), whose
 /// slope is what is left to gain. Where that matters the box is widened, as long as it helps and the
-/// certificate follows.
+/// certificate follows. Not with a prior, which does not want them there.
 void Run::widen(Family& family) {
+  if (family.precision > 0) return;
   for (int k = 1; !result_.interrupted && !out_of_time(); ++k) {
     const bilevel::Summary& s = result_.summary;
     if (s.gradient.size() != s.theta.size() || s.theta.size() == 0) return;
@@ -353,17 +358,9 @@ void Run::finish(const Family& family) {
   result_.grid = folds_.fit(single_, best, warm);
   result_.tuned = folds_.fit(family, result_.summary.theta, warm);
   if (task_.penalty == Penalty::automatic && family.parts == 1) {
-    // One λ between those of the grid is taken where the rows can tell.
-    std::vector<double> falls = result_.grid.validation_losses;
-    for (std::size_t i = 0; i < falls.size(); ++i) falls[i] -= result_.tuned.validation_losses[i];
-    const auto [fall, error] = weighted_mean(falls, result_.grid.validation_weights);
-    if (!(fall > convincing * error)) {
-      result_.choice.answers.push_back(fmt::format(
-          "Is λ = {:.4g}, the optimum, better than {:.4g} of the grid? {:+.2g} % ± {:.2g} %: {:.4g} is kept",
-          std::exp(result_.tuned.theta[0]), std::exp(best_.log_lambda), -100 * fall / best_.validation_loss,
-          100 * error / best_.validation_loss, std::exp(best_.log_lambda)));
-      result_.tuned = result_.grid;
-    }
+    // Between two values of the grid the loss is flat compared with what the rows can tell; where it is not,
+    // they are few and nearly separated, and the best value for them is not the best for others.
+    result_.tuned = result_.grid;
   } else if (result_.tuned.validation_loss > result_.grid.validation_loss) {
     result_.warnings.push_back("tuning found nothing better than the best single λ, which is kept");
     result_.tuned = result_.grid;

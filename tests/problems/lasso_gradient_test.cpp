@@ -25,9 +25,10 @@ bilevel::Estimate<Vec> estimate(Lasso& problem, const Vec& theta, std::string_vi
 }
 
 Vec theta_for(const Case& c, double log_lambda, double log_lambda2) {
-  Vec theta(c.penalties.count + c.elastic);
+  Vec theta(c.penalties.thetas() + c.elastic);
   for (Index k = 0; k < c.penalties.count; ++k) theta[k] = log_lambda + 0.05 * static_cast<double>(k % 7);
-  if (c.elastic) theta[c.penalties.count] = log_lambda2;
+  if (c.penalties.slope.size() > 0) theta[c.penalties.count] = 0.3;
+  if (c.elastic) theta[c.penalties.thetas()] = log_lambda2;
   return theta;
 }
 
@@ -115,7 +116,7 @@ TEST(LassoGradient, EqualsDifferencesOfTheWholeSolve) {
   double worst = 0;
   for (const Shape shape :
        {Shape{80, 20, 1}, Shape{38, 300, 1}, Shape{60, 1300, 1}, Shape{150, 60, 0.2}, Shape{120, 1200, 0.05}})
-    for (int which = 0; which < 4; ++which) {
+    for (int which = 0; which < 6; ++which) {
       Case c = random_case(seed + static_cast<std::uint64_t>(which), shape.training, 40, shape.features,
                            shape.density);
       c.elastic = which & 1;
@@ -127,6 +128,13 @@ TEST(LassoGradient, EqualsDifferencesOfTheWholeSolve) {
         for (Index j = 0; j < shape.features; ++j) group.push_back(j % 5);
         c.penalties = PenaltyMap::per_group(group, 5, 1);
         if (which == 3) c.standardisation = Standardisation::none(shape.features);
+      }
+      if (which & 4) {
+        std::mt19937_64 engine(seed);
+        std::normal_distribution<double> normal;
+        c.penalties = PenaltyMap::global(shape.features, 1);
+        c.penalties.offset = Vec::NullaryExpr(shape.features, [&] { return 0.3 * normal(engine); });
+        c.penalties.slope = Vec::NullaryExpr(shape.features, [&] { return normal(engine); });
       }
       Lasso problem = c.make();
       const Vec theta = theta_for(c, std::log(0.15 * problem.lambda_max()), -3);

@@ -32,7 +32,7 @@ using Real = long double;
 enum class Family { squared, logistic, poisson, huber, squared_hinge, softmax };
 inline constexpr Family families[] = {Family::squared, Family::logistic,      Family::poisson,
                                       Family::huber,   Family::squared_hinge, Family::softmax};
-enum class Map { global, per_feature, per_group, per_class };
+enum class Map { global, per_feature, per_group, per_class, spread };
 
 inline constexpr double threshold = 0.8;
 
@@ -104,7 +104,12 @@ struct Data {
     map = s.map == Map::global        ? PenaltyMap::global(d, outputs)
           : s.map == Map::per_feature ? PenaltyMap::per_feature(d, outputs)
           : s.map == Map::per_group   ? PenaltyMap::per_group(group, 3, outputs)
-                                      : PenaltyMap::per_class(d, outputs);
+          : s.map == Map::per_class   ? PenaltyMap::per_class(d, outputs)
+                                      : PenaltyMap::global(d, outputs);
+    if (s.map == Map::spread) {
+      map.offset = gaussian(d * outputs, engine);
+      map.slope = gaussian(d * outputs, engine);
+    }
   }
 
   template <class Visit>
@@ -159,10 +164,14 @@ class Reference {
     if (!data.s.intercept) z_.col(d).setZero();
   }
 
+  bool spread() const { return data_.s.map == Map::spread; }
+  Real slope(std::size_t k) const { return data_.map.slope[static_cast<Index>(k)]; }
   LongVec penalties(const Vec& theta) const {
     LongVec lambda = LongVec::Zero((data_.s.features + 1) * c_);
     for (std::size_t k = 0; k < data_.map.of.size(); ++k)
-      lambda[static_cast<Index>(k)] = std::exp(static_cast<Real>(theta[data_.map.of[k]]));
+      lambda[static_cast<Index>(k)] = std::exp(
+          static_cast<Real>(theta[data_.map.of[k]]) +
+          (spread() ? Real(data_.map.offset[static_cast<Index>(k)]) + Real(theta[1]) * slope(k) : Real(0)));
     return lambda;
   }
 
@@ -250,6 +259,7 @@ class Reference {
     for (std::size_t k = 0; k < data_.map.of.size(); ++k) {
       const auto i = static_cast<Index>(k);
       out[data_.map.of[k]] -= lambda[i] * phi[i] * pi[i];
+      if (spread()) out[1] -= slope(k) * lambda[i] * phi[i] * pi[i];
     }
     return out;
   }

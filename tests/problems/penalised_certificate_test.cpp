@@ -137,8 +137,8 @@ TEST(PenalisedCertificate, DecayAndEnergyHoldOnTheBall) {
     SCOPED_TRACE(s.text());
     Data data(s);
     const auto model = data.model();
-    const Vec theta = gaussian(data.map.count, data.engine, 2);
-    model->adopt_units(seed % 2 ? theta : Vec(gaussian(data.map.count, data.engine)));
+    const Vec theta = gaussian(data.map.thetas(), data.engine, 2);
+    model->adopt_units(seed % 2 ? theta : Vec(gaussian(data.map.thetas(), data.engine)));
     const Index n = model->initial_phi().size();
     const Vec center = gaussian(n, data.engine, 0.5);
     const double radius = std::pow(10.0, -static_cast<double>(seed % 4));
@@ -201,6 +201,7 @@ TEST(PenalisedCertificate, RigorousBoundsHoldHoweverEarlyTheInnerSolverStops) {
     Settings s{.family = family,
                .map = family == Family::softmax && seed / 12 % 2 ? Map::per_class
                       : seed % 5 == 3                            ? Map::global
+                      : seed % 5 == 1                            ? Map::spread
                                                                  : Map::per_feature,
                .sparse = seed / 6 % 2 == 1,
                .weights = seed / 2 % 4 == 1,
@@ -214,7 +215,7 @@ TEST(PenalisedCertificate, RigorousBoundsHoldHoweverEarlyTheInnerSolverStops) {
     Data data(s);
     const Reference reference(data);
     const auto model = data.model();
-    const Vec theta = gaussian(data.map.count, data.engine, 1.5).array() - 1;
+    const Vec theta = gaussian(data.map.thetas(), data.engine, 1.5).array() - 1;
     const LongVec phi = reference.settle(theta), truth = reference.gradient(phi, theta);
     for (const double tolerance : {1e-2, 1e-3, 1e-4, 1e-6, 1e-8}) {
       for (const char* inner : {"lbfgs", "nesterov"}) {

@@ -17,7 +17,8 @@ TEST(PenalisedModel, RidgeEqualsItsNormalEquations) {
   double worst_phi = 0, worst_gradient = 0;
   int settled = 0;
   for (std::uint64_t seed = 1; seed <= 96; ++seed) {
-    Settings s{.map = seed % 3 == 0   ? Map::global
+    Settings s{.map = seed % 12 == 3  ? Map::spread
+                      : seed % 3 == 0 ? Map::global
                       : seed % 3 == 1 ? Map::per_feature
                                       : Map::per_group,
                .sparse = seed % 2 == 1,
@@ -32,7 +33,7 @@ TEST(PenalisedModel, RidgeEqualsItsNormalEquations) {
     Data data(s);
     const Reference reference(data);
     const auto model = data.model();
-    const Vec theta = Vec::Constant(data.map.count, -2.0) + gaussian(data.map.count, data.engine, 1.5);
+    const Vec theta = Vec::Constant(data.map.thetas(), -2.0) + gaussian(data.map.thetas(), data.engine, 1.5);
     // Independent of Newton's method: the normal equations themselves.
     LongVec at_zero;
     LongMat hessian;
@@ -81,6 +82,7 @@ TEST(PenalisedModel, GradientEqualsDifferencesOfTheWholeSolve) {
     Settings s{.family = family,
                .map = family == Family::softmax && seed / 12 % 2 ? Map::per_class
                       : seed % 4 == 3                            ? Map::global
+                      : seed % 4 == 2                            ? Map::spread
                                                                  : Map::per_feature,
                .sparse = seed / 6 % 2 == 1,
                .weights = seed / 2 % 2 == 1,
@@ -92,7 +94,7 @@ TEST(PenalisedModel, GradientEqualsDifferencesOfTheWholeSolve) {
     Data data(s);
     const Reference reference(data);
     const auto model = data.model();
-    const Vec theta = Vec::Constant(data.map.count, -2.0) + gaussian(data.map.count, data.engine);
+    const Vec theta = Vec::Constant(data.map.thetas(), -2.0) + gaussian(data.map.thetas(), data.engine);
     const Estimate<Vec> e = estimate(*model, theta, 1e-13);
     const LongVec phi = reference.settle(theta);
     EXPECT_LE(apart(whole(*model, e.phi).cast<double>(), phi), 1e-9 * static_cast<double>(phi.norm()));
@@ -135,8 +137,8 @@ TEST(PenalisedModel, DerivativesInUnitsOfAnyTheta) {
     SCOPED_TRACE(s.text());
     Data data(s);
     const auto model = data.model();
-    const Vec adopted = gaussian(data.map.count, data.engine, 2),
-              theta = gaussian(data.map.count, data.engine, 2);
+    const Vec adopted = gaussian(data.map.thetas(), data.engine, 2),
+              theta = gaussian(data.map.thetas(), data.engine, 2);
     model->adopt_units(adopted);
     const Vec psi = gaussian(model->initial_phi().size(), data.engine, 0.4);
     for (const Vec& at : {adopted, theta}) {
