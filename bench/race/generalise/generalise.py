@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import pathlib
 import re
+import resource
 import shlex
 import subprocess
 import sys
@@ -36,6 +37,11 @@ def write_rows(path, x, y, as_sparse):
             np.save(out, np.column_stack([x, y]))
 
 
+def processor_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def tune(a, case, split, rows):
     """The program's answer on a split. Exit code 1 says "not trusted" and leaves a result all the same."""
     with tempfile.TemporaryDirectory(dir=a.work) as folder:
@@ -49,7 +55,7 @@ def tune(a, case, split, rows):
             command += ["--features", str(rows.train_x.shape[1])]
         environment = os.environ | {"OMP_NUM_THREADS": str(a.threads), "OMP_WAIT_POLICY": "passive",
                                     "OPENBLAS_NUM_THREADS": str(a.threads)}
-        begin = time.perf_counter()
+        begin, before = time.perf_counter(), processor_seconds()
         try:
             done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=a.run_limit)
         except subprocess.TimeoutExpired:
@@ -58,7 +64,8 @@ def tune(a, case, split, rows):
         try:
             r = json.loads(result.read_text())
             single, default = r["baseline"]["grid"], r["baseline"].get("default")
-            return {"exit_code": done.returncode, "seconds": seconds, "status": r.get("status"),
+            return {"exit_code": done.returncode, "seconds": seconds, "processor_seconds": processor_seconds() - before,
+                    "status": r.get("status"),
                     "test_loss": r["test"]["loss"], "single_test_loss": single["test"]["loss"],
                     "default_test_loss": default["test"]["loss"] if default else None,
                     "validation_loss": r["validation_loss"], "single_validation_loss": single["validation_loss"],
@@ -68,22 +75,23 @@ def tune(a, case, split, rows):
             return {"failed": f"exit code {done.returncode}, {type(failure).__name__}: {' / '.join(said[-3:])}"[:400]}
 
 
-def one_split(a, case, split):
+def one_split(a, case, split, kept):
     rows = cases.draw_split(case, split, a.data)
     answer = {"split": split, "features": rows.train_x.shape[1], "test_rows": len(rows.test_y), "set_rows": rows.set_rows,
               "floor": losses.floor(case.model, rows.test_y)}
-    answer["tune"] = tune(a, case, split, rows) if a.program else {"failed": "not run"}
+    answer["tune"] = kept or (tune(a, case, split, rows) if a.program else {"failed": "not run"})
     answer["peers"] = {} if a.peers == "none" else peers.results(case, split, rows, a.cache, a.peers == "fit")
     return answer
 
 
-def run(a, chosen):
+def run(a, chosen, kept):
     """Every split of every case, `jobs` at a time; a line to standard error whenever a case is complete."""
     raw = {case.name: [] for case in chosen}
     begin = time.perf_counter()
     context = multiprocessing.get_context("fork")
     with concurrent.futures.ProcessPoolExecutor(a.jobs, mp_context=context) as pool:
-        asked = {pool.submit(one_split, a, case, split): case for case in chosen for split in range(a.splits)}
+        asked = {pool.submit(one_split, a, case, split, kept.get((case.name, split))): case
+                 for case in chosen for split in range(a.splits)}
         for future in concurrent.futures.as_completed(asked):
             case = asked[future]
             raw[case.name].append(future.result())
@@ -112,7 +120,7 @@ def main():
                         help="fit: those that are not in the cache are fitted; cached: only what is there")
     parser.add_argument("--cache", type=pathlib.Path, help="folder of the peers' results (default build/generalise/peers)")
     parser.add_argument("--output", type=pathlib.Path, help="JSON; a markdown table of the same name with .md beside it")
-    parser.add_argument("--from", dest="source", type=pathlib.Path, metavar="JSON", help="print a kept result again; runs nothing")
+    parser.add_argument("--from", dest="source", type=pathlib.Path, metavar="JSON", help="take the program's answers from a kept result, add peers, print again")
     parser.add_argument("--list", action="store_true", help="print the cases and end")
     parser.add_argument("--default-program", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--data", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
@@ -125,25 +133,27 @@ def main():
         parser.error(f"{a.program} is not a program: build it first (./quickstart), or name one with --program")
     a.work.mkdir(parents=True, exist_ok=True)
     a.cache = (a.cache or a.work / "peers").resolve()
-    kept = json.loads(a.source.read_text()) if a.source else None
+    source = json.loads(a.source.read_text()) if a.source else None
+    if source:
+        a.program, a.splits, a.options = "", source["splits"], source["options"]
     chosen = [case for case in cases.CASES if a.cases in ("all", case.half) and re.search(a.only, case.name)
-              and (kept is None or case.name in kept["raw"])]
+              and (source is None or case.name in source["raw"])]
     if not chosen:
         parser.error(f"no case of {a.cases} matches --only {a.only!r}; --list prints them")
     if a.list:
         for case in chosen:
             print(f"{case.half:6s} {case.model:12s} {case.name}")
         return 0
-    raw = kept["raw"] if kept else run(a, chosen)
-    options = kept["options"] if kept else a.options
+    kept = {(name, s["split"]): s["tune"] for name, splits in source["raw"].items() for s in splits} if source else {}
+    raw = run(a, chosen, kept)
     summaries = [tables.summarise(case, raw[case.name]) for case in chosen]
     print(tables.terminal(summaries))
     if a.output:
-        result = {"options": options, "splits": len(raw[chosen[0].name]), "totals": tables.totals(summaries),
+        result = {"options": a.options, "splits": a.splits, "totals": tables.totals(summaries),
                   "cases": [tables.as_json(s) for s in summaries], "raw": {case.name: raw[case.name] for case in chosen}}
         a.output.parent.mkdir(parents=True, exist_ok=True)
         peers.write_whole(a.output, json.dumps(result, indent=1))
-        peers.write_whole(a.output.with_suffix(".md"), tables.markdown(summaries, options))
+        peers.write_whole(a.output.with_suffix(".md"), tables.markdown(summaries, a.options))
     failures = collections.Counter(s["tune"]["failed"] for splits in raw.values() for s in splits if "failed" in s["tune"])
     for why, times in failures.items():
         print(f"{times} runs failed: {why}", file=sys.stderr)

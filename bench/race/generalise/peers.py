@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 import losses
 
-SECONDS = 60  # of processor time for one fit
+SECONDS = 30  # of processor time for one fit
 TOO_SLOW = f"more than {SECONDS} s"
 PENALTIES = 10.0 ** np.arange(-4, 4.01, 0.5)
 

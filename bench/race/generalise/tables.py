@@ -37,7 +37,7 @@ def summarise(case, splits):
         "case": case, "features": round(sum(s["features"] for s in splits) / len(splits)), "test_rows": splits[0]["test_rows"],
         "kinds": collections.Counter(chosen_kind(s["tune"]) for s in done), "runs": len(done),
         "trusted": sum(s["tune"]["exit_code"] == 0 for s in done),
-        "seconds": sum(s["tune"]["seconds"] for s in done) / len(done) if done else None,
+        "seconds": sum(s["tune"].get("processor_seconds", s["tune"]["seconds"]) for s in done) / len(done) if done else None,
         "single_loss": sum(map(single, done)) / len(done) if done else None,
         "difference": against(chosen, single),
         "default": against(lambda s: s["tune"].get("default_test_loss"), single),
@@ -121,7 +121,7 @@ def terminal(summaries):
         ours = f"{ours:+d}" if ours != "" else ""
         lines.append(f"{half:7s} {who:26s} {number:5d}  {counts:24s} {lead:+13d} {ours:>14s}  {direct}")
     for half, t in found.items():
-        lines.append(f"{half}: {t['trusted']} of {t['runs']} runs ended trusted, {t['seconds']:.0f} s of the program in all")
+        lines.append(f"{half}: {t['trusted']} of {t['runs']} runs ended trusted, {t['seconds']:.0f} s of processor time in all")
     return "\n".join(lines)
 
 
