@@ -66,7 +66,7 @@ CASES = [
     Case("20news-words", 400, "logistic"),
     Case("wine", 70, "softmax"),
     Case("wine", 70, "softmax", "useless"),
-    Case("digits", 400, "softmax"),
+    Case("digits-five", 300, "softmax"),
     Case("20news", 300, "softmax"),
     Case("20news", 2000, "softmax"),
     Case("abalone", 100, "ridge", "useless"),
@@ -90,8 +90,8 @@ CASES = [
     Case("iris", 50, "softmax"),
     Case("iris", 50, "softmax", "products+useless"),
     Case("covtype", 500, "softmax"),
-    Case("covtype", 3000, "softmax"),
-    Case("mnist", 800, "softmax"),
+    Case("covtype", 2000, "softmax"),
+    Case("mnist", 500, "softmax"),
 ]
 
 

@@ -61,9 +61,9 @@ def covtype_two(data):
     return x[keep], y[keep]
 
 
-def digits_two(data):
+def digits(data, kept):
     x, y = last_column(table(data / "sklearn/digits.csv.gz"))
-    keep = (y == 3) | (y == 8)
+    keep = np.isin(y, kept)
     return x[keep], y[keep]
 
 
@@ -110,8 +110,8 @@ READERS = {
     "covtype-two": covtype_two,
     "cpusmall": lambda data: last_column(table(data / "cpusmall/227_cpu_small.tsv.gz", skip=1, delimiter="\t")),
     "diabetes": diabetes,
-    "digits": lambda data: last_column(table(data / "sklearn/digits.csv.gz")),
-    "digits-two": digits_two,
+    "digits-five": lambda data: digits(data, (0, 1, 2, 3, 4)),
+    "digits-two": lambda data: digits(data, (3, 8)),
     "housing": lambda data: libsvm([data / "housing/housing_scale"], 13),
     "ijcnn1": lambda data: libsvm([data / "ijcnn1/ijcnn1.trn.bz2"], 22),
     "iris": lambda data: last_column(table(data / "sklearn/iris.csv", skip=1)),

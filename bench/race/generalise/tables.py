@@ -11,10 +11,12 @@ SHORT = {"RidgeCV": "Ridge", "LassoCV": "Lasso", "ElasticNetCV": "ElNet", "ARDRe
 
 
 def chosen_kind(run):
-    choice = run.get("choice") or {}
-    kind = choice.get("kind") or run.get("penalty") or "?"
-    gamma = choice.get("gamma")
-    return f"{kind} {gamma:g}" if kind == "adaptive" and gamma is not None else kind
+    return (run.get("choice") or {}).get("kind") or run.get("penalty") or "?"
+
+
+def gammas(runs):
+    chosen = [run["choice"]["gamma"] for run in runs if chosen_kind(run) == "adaptive"]
+    return sorted(gamma for gamma in chosen if gamma is not None)
 
 
 def summarise(case, splits):
@@ -36,6 +38,7 @@ def summarise(case, splits):
     return {
         "case": case, "features": round(sum(s["features"] for s in splits) / len(splits)), "test_rows": splits[0]["test_rows"],
         "kinds": collections.Counter(chosen_kind(s["tune"]) for s in done), "runs": len(done),
+        "gammas": gammas([s["tune"] for s in done]),
         "trusted": sum(s["tune"]["exit_code"] == 0 for s in done),
         "seconds": sum(s["tune"].get("processor_seconds", s["tune"]["seconds"]) for s in done) / len(done) if done else None,
         "single_loss": sum(map(single, done)) / len(done) if done else None,
@@ -52,7 +55,9 @@ def percent(difference):
 
 
 def kinds(summary):
-    return ", ".join(f"{kind} ×{times}" for kind, times in summary["kinds"].most_common())
+    found = summary["gammas"]
+    between = "" if not found else f" (γ {found[0]:.2g})" if found[0] == found[-1] else f" (γ {found[0]:.2g}–{found[-1]:.2g})"
+    return ", ".join(f"{kind}{between if kind == 'adaptive' else ''} ×{times}" for kind, times in summary["kinds"].most_common())
 
 
 def line(s):
@@ -158,7 +163,7 @@ def as_json(s):
         return difference.as_json() if difference else None
 
     return {"case": case.name, "half": case.half, "set": case.set, "rows": case.rows, "features": s["features"],
-            "test_rows": s["test_rows"], "model": case.model, "variant": case.variant, "kinds": dict(s["kinds"]), "runs": s["runs"],
+            "test_rows": s["test_rows"], "model": case.model, "variant": case.variant, "kinds": dict(s["kinds"]), "gammas": s["gammas"], "runs": s["runs"],
             "trusted": s["trusted"], "seconds": s["seconds"], "single_loss": s["single_loss"], "difference": of(s["difference"]),
             "default": of(s["default"]),
             "peers": {name: {"against_single": of(p["against_single"]), "chosen_against": of(p["chosen_against"]), "why": p["why"]}
