@@ -5,7 +5,6 @@ import multiprocessing
 import os
 import resource
 import signal
-import tempfile
 import time
 import warnings
 
@@ -92,9 +91,8 @@ def fit_within_limit(model, rows):
 
 
 def write_whole(path, text):
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    with os.fdopen(descriptor, "w") as out:
-        out.write(text)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    temporary.write_text(text)
     os.replace(temporary, path)
 
 
