@@ -48,9 +48,11 @@ class SoftmaxLoss final : public DataLoss {
       } else {
         segment.dense = samples_.matrix->dense_rows(range);
         segment.workspace.emplace(*segment.dense, classes);
-        segment.moments.emplace(segment.rows, segment.dense->columns, classes);
-        segment.gram_depth = std::max(kernels::Chunking(segment.rows, segment.dense->stride).gram_depth(),
-                                      segment.moments->depth());
+        segment.gram_depth = kernels::Chunking(segment.rows, segment.dense->stride).gram_depth();
+        if (SoftmaxMoments::worth_while(classes)) {
+          segment.moments.emplace(segment.rows, segment.dense->columns, classes);
+          segment.gram_depth = std::max(segment.gram_depth, segment.moments->depth());
+        }
       }
     }
     scratch_ = bend_point_ = Vec::Zero(size_);
@@ -138,7 +140,7 @@ class SoftmaxLoss final : public DataLoss {
     out.setZero(size_, size_);
     for_each_segment([&](Segment& s, Index place) {
       const double* p = bend.weights.data() + place * classes_;
-      if (s.dense)
+      if (s.moments)
         s.moments->add(*s.dense, p, s.weights, out);
       else
         add_pairs(s, p, out);
@@ -229,7 +231,7 @@ class SoftmaxLoss final : public DataLoss {
     }
   };
 
-  /// One sparse product for each pair of classes.
+  /// One product for each pair of classes.
   void add_pairs(Segment& s, const double* probabilities, Mat& out) {
     const Index c = classes_, n = size_ / c;
     block_.resize(n, n);

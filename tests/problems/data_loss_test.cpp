@@ -409,7 +409,7 @@ TEST(DataLoss, RefusesDataThatDoNotFit) {
 TEST(DataLoss, TheMatrixOfSoftmaxIsTheSameFromDenseAndSparseRowsAndForAnyThreads) {
   constexpr std::uint64_t seed = 5;
   std::mt19937_64 engine(seed);
-  const Index n = 1700, d = 6, c = 5;
+  const Index n = 1700, d = 6, c = 7;
   const Mat x = Mat::NullaryExpr(n, d, [&] { return gaussian(1, engine)[0]; });
   Samples samples;
   samples.classes = std::make_shared<std::vector<int>>(static_cast<std::size_t>(n), 1);
