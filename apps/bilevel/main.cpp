@@ -14,6 +14,7 @@
 #include "commands.hpp"
 #include "data_output.hpp"
 #include "terminal.hpp"
+#include "wide_blas.hpp"
 
 namespace {
 
@@ -37,9 +38,9 @@ int run(int argc, char** argv) {
       "Exit codes: 0 done and trustworthy, 1 the answer is no or not trustworthy, 2 bad usage or input, 3 "
       "internal error.");
   const std::vector<std::pair<std::string, std::function<int()>>> commands{
-      {"tune", app::add_tune(program)},   {"predict", app::add_predict(program)},
-      {"clean", app::add_clean(program)}, {"train", app::add_train(program)},
-      {"doctor", app::add_doctor(program)}, {"solve", app::add_solve(program)},
+      {"tune", app::add_tune(program)},       {"predict", app::add_predict(program)},
+      {"clean", app::add_clean(program)},     {"train", app::add_train(program)},
+      {"doctor", app::add_doctor(program)},   {"solve", app::add_solve(program)},
       {"compare", app::add_compare(program)},
 #ifdef BILEVEL_CLAIMS
       {"paper", app::add_paper(program)},
@@ -59,6 +60,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  app::start_with_wide_blas(argv);
   try {
     const int code = run(argc, argv);
     if (std::fflush(stdout) != 0) {

@@ -36,8 +36,8 @@ void DenseFactor::factor_symmetric(const Eigen::MatrixXd& matrix, double roundof
     scale_ = matrix.diagonal().array().rsqrt();
     cholesky_.emplace(scale_.asDiagonal() * matrix * scale_.asDiagonal());
     ++factorizations_;
-    if (cholesky_->info() == Eigen::Success) {
-      reciprocal_condition_ = cholesky_->rcond();
+    if (cholesky_->succeeded()) {
+      reciprocal_condition_ = cholesky_->reciprocal_condition();
       if (reciprocal_condition_ >= tiny) return;
     }
     cholesky_.reset();
@@ -85,7 +85,9 @@ void DenseFactor::treat_as_singular(const Eigen::MatrixXd& matrix, double roundo
 
 void DenseFactor::solve(const Eigen::VectorXd& right, Eigen::VectorXd& x) const {
   if (cholesky_) {
-    x = scale_.cwiseProduct(cholesky_->solve(scale_.cwiseProduct(right)));
+    x = scale_.cwiseProduct(right);
+    cholesky_->solve_in_place(x);
+    x.array() *= scale_.array();
   } else if (lu_) {
     x = lu_->solve(right);
   } else {

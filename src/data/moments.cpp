@@ -8,6 +8,8 @@
 
 #include <bilevel/outcome/violations.hpp>
 
+#include "outcome/pool.hpp"
+
 namespace bilevel::data {
 namespace {
 
@@ -32,8 +34,11 @@ Index part_count(Index rows, Index entries, Index columns) {
 /// visit(part, first, last) for each part, on all cores.
 template <class Visit>
 void for_parts(Index parts, Index rows, Visit visit) {
-#pragma omp parallel for schedule(dynamic) if (parts > 1)
-  for (Index part = 0; part < parts; ++part) visit(part, rows * part / parts, rows * (part + 1) / parts);
+  const auto count = static_cast<std::size_t>(parts);
+  pool::for_each(count, count, [&](std::size_t piece) {
+    const auto part = static_cast<Index>(piece);
+    visit(part, rows * part / parts, rows * (part + 1) / parts);
+  });
 }
 
 Eigen::VectorXd deviation_of(const Eigen::ArrayXd& squares, const Eigen::ArrayXd& sums,

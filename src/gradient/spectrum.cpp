@@ -4,10 +4,10 @@
 #include <random>
 
 #include <Spectra/SymEigsSolver.h>
-#include <Eigen/Cholesky>
 #include <Eigen/Eigenvalues>
 
 #include <bilevel/problem/gamma.hpp>
+#include <bilevel/space/cholesky.hpp>
 
 namespace bilevel {
 namespace {
@@ -30,7 +30,8 @@ Eigen::VectorXd random_start(Index size, std::uint64_t seed) {
 }
 
 /// Where Cholesky runs to its end on a matrix, its eigenvalues are at least −γ_(n+1)·trace (Rump,
-/// Verification of positive definiteness, 2006). To be safe γ is taken of 2n + `spare` operations.
+/// Verification of positive definiteness, 2006), in whatever order its sums are taken. γ of 2n + `spare`
+/// operations also covers quotients that BLAS takes as products with a reciprocal.
 double cholesky_slack(const Eigen::MatrixXd& matrix, double spare) {
   return gamma(2 * static_cast<double>(matrix.rows()) + spare) * matrix.diagonal().cwiseAbs().sum() *
          (1 + 1e-9);
@@ -70,14 +71,14 @@ Spectrum dense_spectrum(const Eigen::MatrixXd& matrix, bool symmetric, double er
 Spectrum factored_spectrum(const Eigen::MatrixXd& matrix, double error) {
   const Index n = matrix.rows();
   if (n == 0 || !matrix.allFinite()) return {};
-  Eigen::LLT<Eigen::MatrixXd> factor(matrix);
-  if (factor.info() != Eigen::Success) return {};
+  Cholesky factor(matrix);
+  if (!factor.succeeded()) return {};
   // Inverse iteration gives an upper bound of λ_min, and a good guess of it.
   Eigen::VectorXd x = random_start(n, 1);
   double guess = 0;
   for (int k = 0; k < 12; ++k) {
     x.normalize();
-    factor.solveInPlace(x);
+    factor.solve_in_place(x);
     guess = 1 / x.norm();
   }
   // Where Cholesky runs to its end on A − τI, whose trace is below that of A, λ_min(A) ≥ τ less the slack.
@@ -86,7 +87,7 @@ Spectrum factored_spectrum(const Eigen::MatrixXd& matrix, double error) {
     Eigen::MatrixXd shifted = matrix;
     shifted.diagonal().array() -= part * guess;
     factor.compute(shifted);
-    if (factor.info() != Eigen::Success) continue;
+    if (!factor.succeeded()) continue;
     Spectrum s;
     s.smallest = part * guess * (1 - 1e-12) - slack;
     s.largest = matrix.cwiseAbs().rowwise().sum().maxCoeff() * (1 + 1e-9) + error;
@@ -98,15 +99,16 @@ Spectrum factored_spectrum(const Eigen::MatrixXd& matrix, double error) {
 double largest_relative(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b, double error, double smallest) {
   const Index n = a.rows();
   if (!(smallest > 0)) return unknown;
-  Eigen::LLT<Eigen::MatrixXd> factor(a);
-  if (factor.info() != Eigen::Success) return unknown;
+  Cholesky factor(a);
+  if (!factor.succeeded()) return unknown;
   // Powers of A⁻¹B give a lower bound of ω, and a good guess of it.
   Eigen::VectorXd x = random_start(n, 1), product(n);
   double guess = 0;
   for (int k = 0; k < 20; ++k) {
     product.noalias() = b.selfadjointView<Eigen::Lower>() * x;
     guess = x.dot(product) / x.dot(a.selfadjointView<Eigen::Lower>() * x);
-    x = factor.solve(product);
+    x = product;
+    factor.solve_in_place(x);
     const double length = x.norm();
     if (!(length > 0)) break;
     x /= length;
@@ -119,7 +121,7 @@ double largest_relative(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b, doub
     const double omega = part * guess;
     rest = omega * a - b;
     factor.compute(rest);
-    if (factor.info() != Eigen::Success) continue;
+    if (!factor.succeeded()) continue;
     const double slack =
         cholesky_slack(rest, 20) + 0x1p-52 * (omega * a.norm() + b.norm()) + (1 + omega) * error;
     return (omega + slack / smallest) * (1 + 1e-12);

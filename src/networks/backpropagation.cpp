@@ -5,6 +5,7 @@
 
 #include "gemm.hpp"
 #include "live_couplings.hpp"
+#include "outcome/pool.hpp"
 #include "read_out.hpp"
 
 namespace bilevel::networks {
@@ -16,12 +17,13 @@ template <class S>
 void gemm_by_slabs(Transposed a_is, Transposed b_is, Index m, Index n, Index k, S scale, const S* a,
                    Index a_rows, const S* b, Index b_rows, S* c) {
   const Index slabs = std::min<Index>(8, (m + 127) / 128);
-#pragma omp parallel for schedule(dynamic, 1) if (m * n * k > (Index{1} << 22))
-  for (Index i = 0; i < slabs; ++i) {
+  const std::size_t most = m * n * k > (Index{1} << 22) ? static_cast<std::size_t>(slabs) : 1;
+  pool::for_each(static_cast<std::size_t>(slabs), most, [&](std::size_t piece) {
+    const auto i = static_cast<Index>(piece);
     const Index first = m * i / slabs, rows = m * (i + 1) / slabs - first;
     gemm(a_is, b_is, rows, n, k, scale, a + (a_is == Transposed::yes ? first * a_rows : first), a_rows, b,
          b_rows, S(0), c + first, m);
-  }
+  });
 }
 
 }  // namespace

@@ -4,24 +4,9 @@
 
 #include <bilevel/networks/architecture.hpp>
 
+#include "outcome/one_blas_thread.hpp"
+
 namespace bilevel::networks {
-
-/// Keeps BLAS on the calling thread while it lives: samples and slabs are what is divided among the cores
-/// here.
-class OneBlasThread {
- public:
-  OneBlasThread() : before_(openblas_get_num_threads()) {
-    if (before_ != 1) openblas_set_num_threads(1);
-  }
-  ~OneBlasThread() {
-    if (before_ != 1) openblas_set_num_threads(before_);
-  }
-  OneBlasThread(const OneBlasThread&) = delete;
-  OneBlasThread& operator=(const OneBlasThread&) = delete;
-
- private:
-  int before_;
-};
 
 enum class Transposed { no, yes };
 

@@ -5,6 +5,8 @@
 
 #include <bilevel/gradient/spectrum.hpp>
 
+#include "outcome/pool.hpp"
+
 namespace bilevel::networks {
 
 void NetworkCurvature::place(const Vec& phi, const Vec& theta, double beta) {
@@ -73,16 +75,13 @@ void NetworkCurvature::factor() {
   const auto squares = squares_of<double>(a_, energy_.couplings());
   const Index batch = energy_.batch();
   factors_.resize(static_cast<std::size_t>(batch));
-#pragma omp parallel
-  {
+  pool::for_each(factors_.size(), factors_.size(), [&](std::size_t piece) {
+    const auto n = static_cast<Index>(piece);
     Eigen::MatrixXd h(a_.states(), a_.states());
-#pragma omp for schedule(dynamic, 1)
-    for (Index n = 0; n < batch; ++n) {
-      energy_.sample_hessian(n, squares, h);
-      add_cost_bend<double>(a_.read_out, energy_.state(a_.depth() - 1).col(n), beta_, h);
-      factors_[static_cast<std::size_t>(n)].compute(h);
-    }
-  }
+    energy_.sample_hessian(n, squares, h);
+    add_cost_bend<double>(a_.read_out, energy_.state(a_.depth() - 1).col(n), beta_, h);
+    factors_[piece].compute(h);
+  });
 }
 
 bool NetworkCurvature::precondition(const Vec& r, Vec& out) {

@@ -6,15 +6,12 @@
 #include <numbers>
 #include <random>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 #include <bilevel/gradient/stencil.hpp>
 #include <bilevel/problems/kernels.hpp>
 
 #include "block.hpp"
 #include "gemm.hpp"
+#include "outcome/pool.hpp"
 
 namespace bilevel::networks {
 
@@ -70,14 +67,6 @@ std::uint64_t noise_of(std::uint64_t seed, Index block) {
   return seed ^ (0xD1B54A32D192ED03ull * static_cast<std::uint64_t>(block + 1));
 }
 
-int thread_number() {
-#ifdef _OPENMP
-  return omp_get_thread_num();
-#else
-  return 0;
-#endif
-}
-
 }  // namespace
 
 template <class S>
@@ -116,6 +105,10 @@ struct Propagation<S>::State {
     return real_columns(k, batch) * (k > 1 && options.circle > 0 ? 2 : 1);
   }
 
+  /// Each has a block of its own; one that has none, since there were fewer when this was made, may not come.
+  std::size_t threads() const {
+    return static_cast<std::size_t>(pool::threads()) <= blocks.size() ? blocks.size() : 1;
+  }
   void make_room(Index batch) {
     if (batch <= room) return;
     room = batch;
@@ -383,30 +376,23 @@ BatchOutcome Propagation<S>::gradient(const S* theta, const S* inputs, const S* 
   const S scale = static_cast<S>(-1 / (beta * static_cast<double>(batch)));
   const Blocks<S> division{batch};
   const Index count = division.count();
-  const auto slabs = static_cast<Index>(s.slabs.size());
   // Waking threads and waiting for them costs more than a small step: nothing but time depends on it.
-  [[maybe_unused]] const bool worth_dividing = batch * s.a.parameters() > least_divided;
-#pragma omp parallel num_threads(static_cast <int>(s.blocks.size())) if (worth_dividing)
-  {
-    const auto thread = static_cast<std::size_t>(thread_number());
+  const std::size_t most = batch * s.a.parameters() > least_divided ? s.threads() : 1;
+  pool::for_each(s.row_slabs.size() - 1, most, [&](std::size_t i) { s.receive(i, inputs, batch); });
+  pool::for_each(static_cast<std::size_t>(count), most, [&](std::size_t piece) {
+    const auto thread = static_cast<std::size_t>(pool::number());
     Block<S>& block = *s.blocks[thread];
-#pragma omp for schedule(dynamic, 1)
-    for (std::size_t i = 1; i < s.row_slabs.size(); ++i) s.receive(i - 1, inputs, batch);
-#pragma omp for schedule(dynamic, 1)
-    for (Index i = 0; i < count; ++i) {
-      const Index first = division.first(i), size = division.size(i);
-      block.set_noise(s.options.noise, noise_of(noise_seed, i));
-      block.clamp_received(s.received.data() + first * s.a.width(1), targets + first * s.a.outputs(), size);
-      s.settle_block(block, states, first, s.per_block[static_cast<std::size_t>(i)]);
-      s.nudge_block(block, first, size, batch, beta, s.per_block[static_cast<std::size_t>(i)],
-                    s.free_states[thread]);
-    }
-#pragma omp for schedule(dynamic, 1)
-    for (Index k = 1; k <= s.a.depth(); ++k) s.bias_gradient(k, batch, scale, gradient);
-#pragma omp for schedule(dynamic, 1)
-    for (Index i = 0; i < slabs; ++i)
-      s.weight_gradient(s.slabs[static_cast<std::size_t>(i)], inputs, batch, scale, gradient);
-  }
+    const auto i = static_cast<Index>(piece);
+    const Index first = division.first(i), size = division.size(i);
+    block.set_noise(s.options.noise, noise_of(noise_seed, i));
+    block.clamp_received(s.received.data() + first * s.a.width(1), targets + first * s.a.outputs(), size);
+    s.settle_block(block, states, first, s.per_block[piece]);
+    s.nudge_block(block, first, size, batch, beta, s.per_block[piece], s.free_states[thread]);
+  });
+  pool::for_each(static_cast<std::size_t>(s.a.depth()), most,
+                 [&](std::size_t k) { s.bias_gradient(static_cast<Index>(k) + 1, batch, scale, gradient); });
+  pool::for_each(s.slabs.size(), most,
+                 [&](std::size_t i) { s.weight_gradient(s.slabs[i], inputs, batch, scale, gradient); });
   BatchOutcome outcome = s.sum(batch);
   outcome.stiffness = s.least_stiffness(beta);
   // Every state of the last layer is in its bias gradient, and every weight is in some state.
@@ -427,16 +413,16 @@ BatchOutcome Propagation<S>::settle(const S* theta, const S* inputs, const S* ta
   if (s.per_block.size() < static_cast<std::size_t>(count))
     s.per_block.resize(static_cast<std::size_t>(count));
   const std::uint64_t noise_seed = std::mt19937_64(~s.options.seed)();
-#pragma omp parallel for schedule(dynamic, 1) num_threads(static_cast <int>(s.blocks.size()))
-  for (Index i = 0; i < count; ++i) {
-    Block<S>& block = *s.blocks[static_cast<std::size_t>(thread_number())];
+  pool::for_each(static_cast<std::size_t>(count), s.threads(), [&](std::size_t piece) {
+    Block<S>& block = *s.blocks[static_cast<std::size_t>(pool::number())];
+    const auto i = static_cast<Index>(piece);
     const Index first = division.first(i), size = division.size(i);
     block.set_noise(s.options.noise, noise_of(noise_seed, i));
     block.clamp(inputs + first * s.a.inputs(), targets + first * s.a.outputs(), size);
     s.settle_block(block, nullptr, first, s.per_block[static_cast<std::size_t>(i)]);
     if (outputs)
       std::copy_n(block.states(s.a.depth()), size * s.a.outputs(), outputs + first * s.a.outputs());
-  }
+  });
   return s.sum(batch);
 }
 

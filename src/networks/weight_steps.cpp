@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/table.hpp"
+#include "outcome/pool.hpp"
 
 namespace bilevel::networks {
 namespace {
@@ -12,8 +13,10 @@ template <class Act>
 void for_each_piece(Index count, const Act& act) {
   constexpr Index piece = 1 << 14;
   const Index pieces = (count + piece - 1) / piece;
-#pragma omp parallel for schedule(static) if (pieces >= 8)
-  for (Index i = 0; i < pieces; ++i) act(i * piece, std::min(piece, count - i * piece));
+  pool::for_each(static_cast<std::size_t>(pieces), static_cast<std::size_t>(pieces / 4), [&](std::size_t k) {
+    const auto i = static_cast<Index>(k);
+    act(i * piece, std::min(piece, count - i * piece));
+  });
 }
 
 }  // namespace

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include <Eigen/Cholesky>
-
 #include <bilevel/outcome/violations.hpp>
 
 #include "problems/lasso_curvature.hpp"
@@ -237,8 +235,8 @@ Lasso::Support Lasso::support(const Vec& phi, const Vec& theta) {
       // Scaled to a unit diagonal, so that the pivots say how much of a column the others do not explain.
       const Vec scale = hessian.diagonal().cwiseMax(1e-300).cwiseSqrt().cwiseInverse();
       hessian = scale.asDiagonal() * hessian * scale.asDiagonal();
-      const Eigen::LLT<Mat> factor(hessian);
-      dependent = factor.info() != Eigen::Success || Mat(factor.matrixL()).diagonal().minCoeff() < 1e-7;
+      const Cholesky factor(hessian);
+      dependent = !factor.succeeded() || factor.pivots().minCoeff() < 1e-7;
     }
     if (dependent)
       reasons.push_back(

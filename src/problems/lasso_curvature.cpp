@@ -39,11 +39,11 @@ bool LassoCurvature::form() {
 }
 
 bool LassoCurvature::factorise() {
-  if (factored) return factor.info() == Eigen::Success;
+  if (factored) return factor.succeeded();
   if (!form()) return false;
   factor.compute(block);
   factored = true;
-  return factor.info() == Eigen::Success;
+  return factor.succeeded();
 }
 
 void LassoCurvature::times(const Vec& v, Vec& out) {
@@ -120,7 +120,7 @@ bool LassoCurvature::precondition(const Vec& r, Vec& out) {
   out = r / c;
   gather(r);
   if (factorise()) {
-    factor.solveInPlace(part);
+    factor.solve_in_place(part);
   } else {
     // Too large, or not positive definite: the diagonal.
     for (Index k = 0; k < count(); ++k)
@@ -165,18 +165,18 @@ double LassoCurvature::least_eigenvalue() {
       double now = 0;
       for (int k = 0; k < 12; ++k) {
         part.normalize();
-        factor.solveInPlace(part);
+        factor.solve_in_place(part);
         now = 1 / part.norm();
       }
       guess = std::min(guess, now);
     }
     Mat shifted;
-    Eigen::LLT<Mat> trial;
+    Cholesky trial;
     for (double share = 0.9; share > 0.01; share *= 0.6) {
       shifted = block;
       shifted.diagonal().array() -= share * guess;
       trial.compute(shifted);
-      if (trial.info() != Eigen::Success) continue;
+      if (!trial.succeeded()) continue;
       proven = share * guess * (1 - 1e-12) - slack;
       break;
     }

@@ -2,9 +2,8 @@
 
 #include <vector>
 
-#include <Eigen/Cholesky>
-
 #include <bilevel/problems/lasso.hpp>
+#include <bilevel/space/cholesky.hpp>
 
 namespace bilevel::problems {
 
@@ -43,7 +42,7 @@ struct LassoCurvature final : Curvature<Eigen::VectorXd> {
   double lambda2 = 0, c = 1, beta = 0;
   bool formed = false, factored = false;
   Mat block;
-  Eigen::LLT<Mat> factor;
+  Cholesky factor;
   Vec part, product;  // of `active`
   Bend bend, validation_bend;
 

@@ -5,9 +5,8 @@
 #include <cmath>
 #include <utility>
 
-#include <Eigen/Cholesky>
-
 #include <bilevel/outcome/violations.hpp>
+#include <bilevel/space/cholesky.hpp>
 
 #include "problems/lasso_gram.hpp"
 
@@ -52,7 +51,7 @@ struct LassoDescent {
   double swept = 0, factored = 0;  // operations so far
   Mat block;
   Vec right;
-  Eigen::LLT<Mat> factor;
+  Cholesky factor;
 };
 
 void LassoDescent::adopt(const Vec& whole, const Vec& gradient) {
@@ -133,19 +132,19 @@ bool LassoDescent::newton() {
     }
     factor.compute(block);
     const double largest = block.diagonal().maxCoeff();
-    bool singular = factor.info() != Eigen::Success;
+    bool singular = !factor.succeeded();
     if (!singular)
       for (Index b = 0; b < k && !singular; ++b) {
-        const double pivot = factor.matrixLLT()(b, b);
+        const double pivot = factor.pivots()[b];
         singular = !(pivot * pivot > 1e-13 * block(b, b));
       }
     if (singular) {
       // Columns depend on each other: slide along what they share until one of them is not needed.
       block.diagonal().array() += 1e-9 * largest;
       factor.compute(block);
-      if (factor.info() != Eigen::Success) return false;
+      if (!factor.succeeded()) return false;
     }
-    factor.solveInPlace(right);
+    factor.solve_in_place(right);
     if (!right.allFinite()) return false;
 
     double length = 1;

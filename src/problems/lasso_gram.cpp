@@ -4,7 +4,12 @@
 #include <cmath>
 #include <utility>
 
+#include <cblas.h>
+
 #include <bilevel/problem/gamma.hpp>
+
+#include "outcome/one_blas_thread.hpp"
+#include "problems/kernels/pieces.hpp"
 
 namespace bilevel::problems {
 
@@ -127,27 +132,30 @@ void Lasso::Gram::add_dense(Index before) {
   const Vec& scale = standardisation_.inverse_scale;
   // One row after another, as they are stored: a column of a wide matrix is one cache miss for each element.
   ModelMatrix::RowMajor block(rows_in_block, now);
+  const auto stride = static_cast<int>(now);
+  const OneBlasThread one;
   const Index chunks = (now - before + columns_in_chunk - 1) / columns_in_chunk;
   for (const auto& range : training_.ranges()) {
     const kernels::View view = training_.samples().matrix->dense_rows(range);
     for (Index first = 0; first < view.rows; first += rows_in_block) {
       const Index rows = std::min(rows_in_block, view.rows - first);
-#pragma omp parallel for schedule(static) num_threads(kernels::threads()) if (rows * now > 16384)
-      for (Index i = 0; i < rows; ++i) {
+      kernels::for_each_piece(rows, rows * now, [&](Index i) {
         const double* x = view.x + (first + i) * view.stride;
         const double root = weights ? std::sqrt(weights[range.first + first + i]) : 1;
         for (Index a = 0; a < now; ++a) {
           const Index j = features_[at(a)];
           block(i, a) = (x[j] - centre_[j]) * scale[j] * root;
         }
-      }
-#pragma omp parallel for schedule(dynamic) num_threads(kernels::threads()) if (chunks > 1)
-      for (Index chunk = 0; chunk < chunks; ++chunk) {
+      });
+      // Sixteen products in the time of an element that is gathered.
+      kernels::for_each_piece(chunks, rows * now * (now - before) / 16, [&](Index chunk) {
         const Index start = before + chunk * columns_in_chunk,
                     width = std::min(columns_in_chunk, now - start);
-        c_.block(0, start, start + width, width).noalias() +=
-            block.topLeftCorner(rows, start + width).transpose() * block.block(0, start, rows, width);
-      }
+        cblas_dgemm(CblasColMajor, CblasNoTrans, CblasTrans, static_cast<int>(start + width),
+                    static_cast<int>(width), static_cast<int>(rows), 1, block.data(), stride,
+                    block.data() + start, stride, 1, c_.data() + start * c_.rows(),
+                    static_cast<int>(c_.rows()));
+      });
     }
   }
 }
@@ -178,8 +186,7 @@ void Lasso::Gram::add_sparse(Index before) {
       row_weights.push_back(weights ? weights[i] : 1);
     }
   const Index chunks = (now - before + columns_in_chunk - 1) / columns_in_chunk;
-#pragma omp parallel for schedule(dynamic) num_threads(kernels::threads()) if (chunks > 1)
-  for (Index chunk = 0; chunk < chunks; ++chunk) {
+  kernels::for_each_piece(chunks, static_cast<Index>(kept.size()) * chunks, [&](Index chunk) {
     const Index start = before + chunk * columns_in_chunk, end = std::min(start + columns_in_chunk, now);
     for (std::size_t i = 0; i + 1 < starts.size(); ++i)
       for (std::size_t p = starts[i]; p < starts[i + 1]; ++p) {
@@ -189,7 +196,7 @@ void Lasso::Gram::add_sparse(Index before) {
         for (std::size_t q = starts[i]; q < starts[i + 1]; ++q)
           if (kept[q].first <= b) c_(kept[q].first, b) += wx * kept[q].second;
       }
-  }
+  });
 }
 
 void Lasso::Gram::hessian(const std::vector<Index>& features, Mat& out) const {

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 
 #include <bilevel/problem/gamma.hpp>
 
+#include "problems/kernels/pieces.hpp"
 #include "problems/penalised_curvature.hpp"
 
 namespace bilevel::problems {
@@ -52,22 +54,29 @@ PenalisedModel::Sizes PenalisedModel::sizes(DataLoss& loss, const Extent& extent
   const Vec factor = unit.head(features_).cwiseProduct(inverse).cwiseProduct(column.head(features_));
   double largest = 0, stored_largest = 0, row_sum = 0;
   for (const auto& [first, last] : loss.ranges()) {
-    const Index begin = first, end = last;
-#pragma omp parallel for reduction(max                        \
-                                   : largest, stored_largest, \
-                                     row_sum) if ((end - begin) * features_ > 100000)
-    for (Index i = begin; i < end; ++i) {
-      double square = zeros, stored = 0, sum = 0;
-      x.for_each(i, [&](Index j, double value) {
-        const double m = shift[j];
-        square += scaled[j] * ((value - m) * (value - m) - m * m);
-        stored += scaled[j] * value * value;
-        sum += factor[j] * std::abs(value);
-      });
-      largest = std::max(largest, square);
-      stored_largest = std::max(stored_largest, stored);
-      row_sum = std::max(row_sum, sum);
-    }
+    constexpr Index rows_in_piece = 1024;
+    const Index begin = first, end = last, pieces = (end - begin + rows_in_piece - 1) / rows_in_piece;
+    std::mutex guard;
+    kernels::for_each_piece(pieces, (end - begin) * features_, [&](Index piece) {
+      double own_largest = 0, own_stored = 0, own_sum = 0;
+      const Index from = begin + piece * rows_in_piece;
+      for (Index i = from; i < std::min(end, from + rows_in_piece); ++i) {
+        double square = zeros, stored = 0, sum = 0;
+        x.for_each(i, [&](Index j, double value) {
+          const double m = shift[j];
+          square += scaled[j] * ((value - m) * (value - m) - m * m);
+          stored += scaled[j] * value * value;
+          sum += factor[j] * std::abs(value);
+        });
+        own_largest = std::max(own_largest, square);
+        own_stored = std::max(own_stored, stored);
+        own_sum = std::max(own_sum, sum);
+      }
+      const std::lock_guard lock(guard);  // the largest of all has no order
+      largest = std::max(largest, own_largest);
+      stored_largest = std::max(stored_largest, own_stored);
+      row_sum = std::max(row_sum, own_sum);
+    });
   }
   const double one = squares[features_],
                slack = gamma(4 * static_cast<double>(features_) + 64) * (stored_largest + zeros);

@@ -7,6 +7,8 @@
 #include <bilevel/problems/data_loss.hpp>
 #include <bilevel/problems/softmax_kernels.hpp>
 
+#include "problems/softmax_moments.hpp"
+
 namespace bilevel::problems {
 namespace {
 
@@ -47,6 +49,10 @@ class SoftmaxLoss final : public DataLoss {
         segment.dense = samples_.matrix->dense_rows(range);
         segment.workspace.emplace(*segment.dense, classes);
         segment.gram_depth = kernels::Chunking(segment.rows, segment.dense->stride).gram_depth();
+        if (SoftmaxMoments::worth_while(classes)) {
+          segment.moments.emplace(segment.rows, segment.dense->columns, classes);
+          segment.gram_depth = std::max(segment.gram_depth, segment.moments->depth());
+        }
       }
     }
     scratch_ = bend_point_ = Vec::Zero(size_);
@@ -131,26 +137,13 @@ class SoftmaxLoss final : public DataLoss {
 
   bool dense(const Bend& bend, Mat& out) override {
     if (size_ > formed) return false;
-    const Index c = classes_, n = size_ / c;
     out.setZero(size_, size_);
-    block_.resize(n, n);
     for_each_segment([&](Segment& s, Index place) {
-      weights_.resize(s.rows);
-      for (Index a = 0; a < c; ++a)
-        for (Index b = 0; b <= a; ++b) {
-          // p_a(1 − p_a) on the diagonal, −p_a·p_b beside it; the kernel takes weights ≥ 0.
-          for (Index i = 0; i < s.rows; ++i) {
-            const double* p = bend.weights.data() + (place + i) * c;
-            weights_[i] = (s.weights ? s.weights[i] : 1) * p[a] * (a == b ? 1 - p[a] : p[b]);
-          }
-          s.gram(weights_.data(), block_);
-          const double sign = a == b ? 1 : -1;
-          for (Index j = 0; j < n; ++j)
-            for (Index i = 0; i < n; ++i) {
-              out(i * c + a, j * c + b) += sign * block_(i, j);
-              if (a != b) out(j * c + b, i * c + a) += sign * block_(i, j);
-            }
-        }
+      const double* p = bend.weights.data() + place * classes_;
+      if (s.moments)
+        s.moments->add(*s.dense, p, s.weights, out);
+      else
+        add_pairs(s, p, out);
     });
     out *= inverse_weight_;
     return true;
@@ -234,6 +227,7 @@ class SoftmaxLoss final : public DataLoss {
     std::optional<kernels::View> dense;
     std::optional<kernels::SparseView> sparse;
     std::optional<kernels::SoftmaxWorkspace> workspace;
+    std::optional<SoftmaxMoments> moments;
     std::optional<kernels::Workspace> gram_workspace;
     std::optional<kernels::SparseWorkspace> sparse_gram_workspace;
 
@@ -248,6 +242,28 @@ class SoftmaxLoss final : public DataLoss {
       }
     }
   };
+
+  /// One product for each pair of classes.
+  void add_pairs(Segment& s, const double* probabilities, Mat& out) {
+    const Index c = classes_, n = size_ / c;
+    block_.resize(n, n);
+    weights_.resize(s.rows);
+    for (Index a = 0; a < c; ++a)
+      for (Index b = 0; b <= a; ++b) {
+        // p_a(1 − p_a) on the diagonal, −p_a·p_b beside it; the kernel takes weights ≥ 0.
+        for (Index i = 0; i < s.rows; ++i) {
+          const double* p = probabilities + i * c;
+          weights_[i] = (s.weights ? s.weights[i] : 1) * p[a] * (a == b ? 1 - p[a] : p[b]);
+        }
+        s.gram(weights_.data(), block_);
+        const double sign = a == b ? 1 : -1;
+        for (Index j = 0; j < n; ++j)
+          for (Index i = 0; i < n; ++i) {
+            out(i * c + a, j * c + b) += sign * block_(i, j);
+            if (a != b) out(j * c + b, i * c + a) += sign * block_(i, j);
+          }
+      }
+  }
 
   template <class Work>
   void for_each_segment(Work&& work) {

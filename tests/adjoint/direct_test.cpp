@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <adjoint/systems.hpp>
+#include <bilevel/problems/kernels.hpp>
+#include <bilevel/space/cholesky.hpp>
 
 namespace bilevel::testing {
 namespace {
@@ -17,6 +19,43 @@ TEST(Direct, CholeskyNeedsOneFactorizationAndOneProduct) {
   EXPECT_EQ(solution.products, 1);
   EXPECT_TRUE(std::isnan(solution.smallest_ritz));
   EXPECT_LE((solution.x - a.matrix().llt().solve(b)).norm(), 1e-13 * b.norm());
+}
+
+// Sizes on either side of the tiles, of 128.
+TEST(Cholesky, SolvesAndJudgesMatricesOfSeveralTilesWithTheSameBitsForAnyThreads) {
+  const int before = problems::kernels::threads();
+  for (const Index n : {1, 2, 127, 128, 129, 300, 513}) {
+    SCOPED_TRACE(n);
+    Draw draw(17);
+    const Vec spectrum = log_spectrum(n, 100), truth = draw.vector(n);
+    Mat a = draw.with_spectrum(spectrum);
+    const Vec b = a * truth;
+    const Mat whole = a;
+    a.triangularView<Eigen::StrictlyUpper>().setConstant(std::nan(""));  // it reads the lower half only
+    problems::kernels::set_threads(1);
+    Cholesky alone(a);
+    problems::kernels::set_threads(3);
+    Cholesky factor(a);
+    problems::kernels::set_threads(before);
+    ASSERT_TRUE(factor.succeeded());
+    Vec x = b, with_one = b;
+    factor.solve_in_place(x);
+    alone.solve_in_place(with_one);
+    EXPECT_EQ(x, with_one);
+    EXPECT_LE((x - truth).norm(), 1e-13 * static_cast<double>(n + 10) * truth.norm());
+    // log det A = 2 Σ log pivots
+    EXPECT_NEAR(2 * factor.pivots().array().log().sum(), spectrum.array().log().sum(),
+                1e-12 * static_cast<double>(n));
+    // The estimate is a lower bound of ‖A⁻¹‖₁, hence an upper one of the reciprocal, and rarely far off.
+    const double exact = 1 / (whole.cwiseAbs().colwise().sum().maxCoeff() *
+                              whole.inverse().cwiseAbs().colwise().sum().maxCoeff());
+    EXPECT_GE(factor.reciprocal_condition(), exact * (1 - 1e-9));
+    EXPECT_LE(factor.reciprocal_condition(), 3 * exact);
+    a(n - 1, n - 1) -= 2 * spectrum.maxCoeff() + whole(n - 1, n - 1);
+    factor.compute(a);
+    EXPECT_FALSE(factor.succeeded());
+    EXPECT_EQ(factor.reciprocal_condition(), 0);
+  }
 }
 
 TEST(Direct, AssemblesTheMatrixFromProductsUpToTheLimit) {

@@ -428,4 +428,24 @@ TEST(Program, KilledAndInterruptedRunsResumeToTheSameAnswer) {
   std::filesystem::remove(checkpoint);
 }
 
+// Of a processor that OpenBLAS does not know it takes the oldest kernels, unless it is told. Its own report
+// comes once for each start of the program.
+TEST(Program, BlasUsesTheProcessorsWideVectors) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+    GTEST_SKIP() << "no wide vectors here";
+  ASSERT_EQ(::setenv("OPENBLAS_VERBOSE", "2", 1), 0);
+  const Result r = run("--version");
+  ::unsetenv("OPENBLAS_VERBOSE");
+  EXPECT_EQ(r.code, 0) << r.err;
+  const auto last = r.err.rfind("Core: ");
+  if (last == std::string::npos) GTEST_SKIP() << "this OpenBLAS does not say: " << r.err;
+  for (const char* narrow : {"Prescott", "Core2", "Nehalem"})
+    EXPECT_EQ(r.err.find(narrow, last), std::string::npos) << r.err;
+#else
+  GTEST_SKIP();
+#endif
+}
+
 }  // namespace

@@ -1,7 +1,9 @@
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -10,6 +12,7 @@
 
 #include <bilevel/outcome/atomic_file.hpp>
 #include <bilevel/outcome/cost.hpp>
+#include <bilevel/outcome/side_by_side.hpp>
 #include <bilevel/outcome/status.hpp>
 #include <bilevel/outcome/violations.hpp>
 
@@ -26,6 +29,35 @@ TEST(Status, EveryCodeHasItsOwnNameAndSentence) {
   EXPECT_EQ(sentences.size(), names.size());
   EXPECT_TRUE(succeeded(Status::converged));
   EXPECT_FALSE(succeeded(Status::approximate));
+}
+
+TEST(SideBySide, EveryPieceIsDoneOnceHoweverDeepAndHoweverMany) {
+  for (const std::size_t count : {0U, 1U, 2U, 3U, 100U}) {
+    std::vector<std::atomic<int>> done(count * 50);
+    side_by_side(count, [&](std::size_t i) {
+      side_by_side(
+          10, [&](std::size_t j) { side_by_side(5, [&](std::size_t k) { ++done[(i * 10 + j) * 5 + k]; }); });
+    });
+    for (const auto& each : done) EXPECT_EQ(each, 1) << count;
+  }
+}
+
+TEST(SideBySide, WhatAPieceThrowsArrivesAndLaterLoopsRun) {
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<int> within = 0;
+    EXPECT_THROW(side_by_side(8,
+                              [&](std::size_t i) {
+                                side_by_side(8, [&](std::size_t j) {
+                                  if (i == 3 && j == 5) throw std::out_of_range("piece");
+                                  ++within;
+                                });
+                              }),
+                 std::out_of_range);
+    EXPECT_LT(within, 64);
+    std::atomic<int> after = 0;
+    side_by_side(8, [&](std::size_t) { ++after; });
+    EXPECT_EQ(after, 8);
+  }
 }
 
 TEST(Violations, AllAreReportedAtOnceWithTheirValues) {

@@ -404,5 +404,42 @@ TEST(DataLoss, RefusesDataThatDoNotFit) {
   EXPECT_THROW(make_softmax_loss(4, samples, {{0, 4}}), InvalidInput);
 }
 
+// Dense rows have blocks and groups of them that sparse ones, which take pairs of classes one by one, have
+// not.
+TEST(DataLoss, TheMatrixOfSoftmaxIsTheSameFromDenseAndSparseRowsAndForAnyThreads) {
+  constexpr std::uint64_t seed = 5;
+  std::mt19937_64 engine(seed);
+  const Index n = 1700, d = 6, c = 7;
+  const Mat x = Mat::NullaryExpr(n, d, [&] { return gaussian(1, engine)[0]; });
+  Samples samples;
+  samples.classes = std::make_shared<std::vector<int>>(static_cast<std::size_t>(n), 1);
+  samples.weights =
+      std::make_shared<Vec>(Vec::NullaryExpr(n, [&] { return std::abs(gaussian(1, engine)[0]); }));
+  const Vec u = gaussian((d + 1) * c, engine);
+  const int before = kernels::threads();
+  std::vector<Mat> found;
+  for (const bool sparse : {false, true}) {
+    samples.matrix = sparse ? std::make_shared<ModelMatrix>(ModelMatrix::Sparse(x.sparseView()))
+                            : std::make_shared<ModelMatrix>(ModelMatrix::RowMajor(x));
+    for (const int threads : {1, 3}) {
+      kernels::set_threads(threads);
+      const auto loss = make_softmax_loss(c, samples, {{3, 1500}, {1550, n}});
+      Bend bend;
+      loss->bend_at(u, bend);
+      Mat matrix;
+      ASSERT_TRUE(loss->dense(bend, matrix));
+      found.push_back(matrix);
+      const Vec v = gaussian(u.size(), engine);
+      Vec product(u.size());
+      loss->times(bend, v, product);
+      EXPECT_LE((matrix * v - product).norm(), 1e-13 * matrix.norm() * v.norm()) << "seed " << seed;
+    }
+  }
+  kernels::set_threads(before);
+  EXPECT_EQ(found[0], found[1]);
+  EXPECT_EQ(found[0], found[0].transpose());
+  EXPECT_LE((found[0] - found[2]).norm(), 1e-14 * found[0].norm());
+}
+
 }  // namespace
 }  // namespace bilevel::problems

@@ -313,10 +313,10 @@ class Reference {
 };
 
 inline Estimate<Vec> estimate(PenalisedModel& model, const Vec& theta, double tolerance,
-                              std::string_view inner = "newton",
-                              std::string_view method = "implicit-direct") {
+                              std::string_view inner = "newton", std::string_view method = "implicit-direct",
+                              const EstimatorOptions& options = {}) {
   const auto solver = make_inner_solver<Vec>(inner, model);
-  InUnits<Vec> estimator(make_estimator<Vec>(method, model, *solver), model);
+  InUnits<Vec> estimator(make_estimator<Vec>(method, model, *solver, options), model);
   estimator.set_tolerances(tolerance, std::max(tolerance, 1e-12));
   return estimator.estimate(theta, {});
 }

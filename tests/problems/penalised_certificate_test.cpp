@@ -262,6 +262,42 @@ TEST(PenalisedCertificate, RigorousBoundsHoldHoweverEarlyTheInnerSolverStops) {
   RecordProperty("closest", std::to_string(closest));
 }
 
+// Where no matrix is factored, as beyond a thousand coefficients, the answer of the gradient to the residuals
+// says how far it is off, and the proven bound, which is safe, need not be of use.
+TEST(PenalisedCertificate, WhereNothingIsFactoredTheMeasuredAnswerIsAboveTheErrorAndOfUse) {
+  int draws = 0, measured = 0, trusted = 0, below = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    Settings s{.family = seed % 2 ? Family::logistic : Family::poisson,
+               .map = seed % 3 == 0 ? Map::global : Map::per_feature,
+               .sparse = seed / 2 % 2 == 1,
+               .rows = 20,
+               .features = 12,
+               .seed = seed};
+    SCOPED_TRACE(s.text());
+    Data data(s);
+    const Reference reference(data);
+    const auto model = data.model();
+    const Vec theta = gaussian(data.map.count, data.engine, 2).array() - 5;
+    const LongVec truth = reference.gradient(reference.settle(theta), theta);
+    for (const double tolerance : {1e-4, 1e-6, 1e-9}) {
+      EstimatorOptions options;
+      options.certificate.dense_limit = options.certificate.factor_limit = 0;
+      const Estimate<Vec> e = estimate(*model, theta, tolerance, "lbfgs", "implicit-cg", options);
+      const double error = apart(e.gradient, truth);
+      ++draws;
+      trusted += e.certificate.verdict == Verdict::trusted;
+      if (e.certificate.reason.find("answer of the gradient") == std::string::npos) continue;
+      ++measured;
+      EXPECT_EQ(e.certificate.kind, Kind::estimated);
+      below += error > e.certificate.bound;
+    }
+  }
+  RecordProperty("measured", fmt::format("{} of {}, {} trusted", measured, draws, trusted));
+  EXPECT_GE(measured, 20) << "of " << draws;
+  EXPECT_EQ(below, 0) << "of " << measured << " (seeds 1 to 60)";
+  EXPECT_GE(trusted * 10, draws * 9);
+}
+
 TEST(PenalisedCertificate, ASampleOnAKinkTakesTheRigourAway) {
   int plants = 0, refused = 0;
   for (const Family family : {Family::huber, Family::squared_hinge})

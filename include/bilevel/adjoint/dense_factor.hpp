@@ -4,9 +4,10 @@
 #include <optional>
 #include <string>
 
-#include <Eigen/Cholesky>
 #include <Eigen/LU>
 #include <Eigen/QR>
+
+#include <bilevel/space/cholesky.hpp>
 
 namespace bilevel {
 
@@ -42,7 +43,7 @@ class DenseFactor {
   void treat_as_singular(const Eigen::MatrixXd& matrix, double roundoff);
   void find(const std::string& text);
 
-  std::optional<Eigen::LLT<Eigen::MatrixXd>> cholesky_;
+  std::optional<Cholesky> cholesky_;
   std::optional<Eigen::PartialPivLU<Eigen::MatrixXd>> lu_;
   std::optional<Eigen::CompleteOrthogonalDecomposition<Eigen::MatrixXd>> orthogonal_;
   Eigen::VectorXd scale_;  // with Cholesky: what gives A a unit diagonal from both sides

@@ -15,6 +15,11 @@ namespace detail {
 /// Beyond, the forty vectors that Lanczos keeps are more than the data, as a rule, and it does not converge.
 constexpr Index second_opinion_limit = 20000;
 
+/// In response.hpp, which whoever solves for adjoints includes.
+template <Vector V>
+double response(Equilibrium<V>& problem, Curvature<V>& curvature, const Phases<V>& phases,
+                const Rounding& rounding, std::uint64_t seed);
+
 /// One certificate in the making. With r = ∂φL_in(φ̂), s = ĝ − π̂Ĥ (both with their rounding errors):
 ///
 ///   δ = ‖r‖/μ  where L_in is μ-strongly convex, else Newton–Kantorovich around φ̂
@@ -40,6 +45,7 @@ class Certifier {
   void assemble();
   double energy_error() const;
   void compare_outer();
+  void measure_response();
 
   /// What is only estimated, and therefore keeps the certificate from being rigorous.
   void doubt(std::string what) {
@@ -84,6 +90,7 @@ Certificate Certifier<V>::run() {
   if (global ? bound_globally() : bound_locally()) assemble();
   if (global && result_.bound > phases_.good_enough) sharpen();
   if (result_.bound > phases_.good_enough) compare_outer();
+  if ((global || from_problem_) && result_.bound > phases_.good_enough) measure_response();
   if (from_problem_ && result_.bound > phases_.good_enough &&
       Space<V>::size(phases_.phi) <= second_opinion_limit) {
     // The problem's own lower bound of λ_min is safe and may be useless: an estimate says more then.
@@ -401,6 +408,25 @@ void Certifier<V>::compare_outer() {
   if (!nudged->dense(both)) return;
   relative_outer_ = largest_relative(inner, both - inner, 2 * rounding_.curvature, result_.mu);
   assemble();
+}
+
+/// Beyond the sizes that can be factored the norms of a proven bound meet the worst of all directions at
+/// every step, which together no residual has. H is known to be positive definite by now: so the gradient is
+/// asked how it answers to the residuals themselves, each with a rounding error of the size that is proven in
+/// a random direction.
+template <Vector V>
+void Certifier<V>::measure_response() {
+  if (!curvature_ || Space<V>::size(phases_.phi) <= options_.factor_limit ||
+      !problem_.capabilities().symmetric || !problem_.capabilities().curvature)
+    return;
+  const double measured = response(problem_, *curvature_, phases_, rounding_, options_.seed);
+  if (!(measured < everywhere)) return;
+  const double bound = options_.secant_safety * measured + rounding_.gradient;
+  if (!(bound <= phases_.good_enough)) return;  // one that is proven says more, then
+  doubt("the answer of the gradient to what the phases left");
+  result_.bound = bound;
+  result_.kind = Kind::estimated;
+  result_.reason = fmt::format("estimated: {}", fmt::join(doubts_, ", "));
 }
 
 template <Vector V>

@@ -4,6 +4,7 @@
 
 #include <bilevel/gradient/better_start.hpp>
 #include <bilevel/gradient/estimator.hpp>
+#include <bilevel/gradient/response.hpp>
 #include <bilevel/inner/inner_solver.hpp>
 #include <bilevel/problem/counted.hpp>
 #include <bilevel/space/eigen.hpp>

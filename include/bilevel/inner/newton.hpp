@@ -2,9 +2,8 @@
 
 #include <optional>
 
-#include <Eigen/Cholesky>
-
 #include <bilevel/inner/backtracking.hpp>
+#include <bilevel/space/cholesky.hpp>
 
 namespace bilevel {
 
@@ -56,7 +55,7 @@ class Newton final : public Step<V>, public InverseApproximation<V> {
   std::optional<Backtracking<V>> search_;
   std::optional<V> direction_, column_;
   Eigen::MatrixXd hessian_;
-  std::optional<Eigen::LLT<Eigen::MatrixXd>> factor_;
+  Cholesky factor_;
   Eigen::VectorXd host_, scale_;
   bool factored_ = false;
   bool serves_ = false;  // the factor is good enough for one more iteration
@@ -87,7 +86,6 @@ std::optional<Stop> Newton<V>::begin(Nudged<V>&, State<V>& state) {
     direction_ = Space<V>::zeros_like(state.phi);
     column_ = Space<V>::zeros_like(state.phi);
     hessian_.resize(n, n);
-    factor_.emplace(n);
     host_.resize(n);
     scale_.resize(n);
   }
@@ -134,9 +132,9 @@ std::optional<Stop> Newton<V>::factor(Nudged<V>& nudged, const State<V>& state) 
   // A factor whose smallest pivot is rounding would send the step far off.
   const auto definite = [&] {
     ++nudged.cost().factorizations;
-    factor_->compute(hessian_);
-    if (factor_->info() != Eigen::Success) return false;
-    const auto pivots = factor_->matrixLLT().diagonal();
+    factor_.compute(hessian_);
+    if (!factor_.succeeded()) return false;
+    const auto pivots = factor_.pivots();
     const double spread = pivots.minCoeff() / pivots.maxCoeff();
     return spread * spread > static_cast<double>(host_.size()) * unit_roundoff<V>();
   };
@@ -190,7 +188,7 @@ void Newton<V>::apply(const V& b, V& out) {
   if (!factored_) return Space<V>::copy(b, out);
   Space<V>::to_host(b, host_.data());
   host_.array() *= scale_.array();
-  factor_->solveInPlace(host_);
+  factor_.solve_in_place(host_);
   host_.array() *= scale_.array();
   Space<V>::from_host(host_.data(), out);
 }

@@ -147,7 +147,7 @@ struct Loops {
       const Index chunk = piece / bands, band = piece % bands, first = chunk * c.rows_in_gram_chunk;
       table().gram(view.x + first * view.stride, std::min(c.rows_in_gram_chunk, view.rows - first),
                    view.stride, weights ? weights + first : nullptr, band * panels_in_band,
-                   std::min(panels, (band + 1) * panels_in_band), w.packed_.get() + packed * thread_number(),
+                   std::min(panels, (band + 1) * panels_in_band), w.packed_.get() + packed * pool::number(),
                    w.gram_sums_.get() + chunk * square);
     });
     for_each_piece(view.columns, view.columns * view.columns * c.gram_chunks / 8, [&](Index i) {

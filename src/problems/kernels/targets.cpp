@@ -4,6 +4,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 #ifdef __linux__
 #include <sys/mman.h>
 #endif
@@ -83,11 +86,7 @@ void use(Target target) {
 }
 
 int threads() {
-#ifdef _OPENMP
-  return omp_get_max_threads();
-#else
-  return 1;
-#endif
+  return pool::threads();
 }
 
 void set_threads([[maybe_unused]] int count) {
