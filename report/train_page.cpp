@@ -122,9 +122,10 @@ std::string trust(const Reading& root) {
   const auto settings = root.find("settings");
   const double beta = settings ? number_or_nan(*settings, "beta") : nothing;
   if (verdict != "trusted" && !verdict.empty() && cosine > 0 && std::isfinite(beta))
-    text += fmt::format(" The errors are measured and hold all the same: a nudge of finite strength (β {}) need "
-                        "not give the exact gradient to lead downhill. A smaller β and more steps bring it nearer.",
-                        number_word(beta));
+    text += fmt::format(
+        " The errors are measured and hold all the same: a nudge of finite strength (β {}) need "
+        "not give the exact gradient to lead downhill. A smaller β and more steps bring it nearer.",
+        number_word(beta));
   return text;
 }
 

@@ -22,7 +22,7 @@ constexpr Defaults clipped_hopfield{.activation = networks::Activation::clip,
                                     .descent_upper = 0.5,
                                     .adam_rate = 1.5e-3,
                                     .optimizer = "adam",
-                                    .free_steps = 20,
+                                    .free_steps = 4,
                                     .nudged_steps = 4};
 constexpr Defaults smooth_hopfield{.activation = networks::Activation::tanh,
                                    .read_out = networks::ReadOut::cross_entropy,
@@ -35,8 +35,8 @@ constexpr Defaults smooth_hopfield{.activation = networks::Activation::tanh,
                                    .descent_rate = 0.05,
                                    .adam_rate = 1.5e-3,
                                    .optimizer = "adam",
-                                   .free_steps = 20,
-                                   .nudged_steps = 8};
+                                   .free_steps = 4,
+                                   .nudged_steps = 6};
 constexpr Defaults predictive_coding{.activation = networks::Activation::sigmoid,
                                      .read_out = networks::ReadOut::cross_entropy,
                                      .hidden = "1000",
@@ -62,7 +62,7 @@ constexpr Defaults resistive{.activation = networks::Activation::diode,
                              .descent_rate = 0.006,
                              .adam_rate = 0.011,
                              .optimizer = "sgd",
-                             .free_steps = 4,
+                             .free_steps = 2,
                              .nudged_steps = 4};
 
 long hidden_layers(const Architecture& a) {
@@ -92,15 +92,16 @@ double input_gain_for(const Architecture& a, double feature_size) {
   // In a further layer the mean over m neighbours falls by √m, and diodes hold half of the units: √2. The
   // amplifiers between layers could make up for it as well: with conductances scaled to them they are the
   // same network in other units of voltage.
-  const double further = std::pow(2.0 * Architecture::few_neighbours, 0.5 * static_cast<double>(
-                                                                           std::max(0l, hidden_layers(a) - 1)));
+  const double further = std::pow(2.0 * Architecture::few_neighbours,
+                                  0.5 * static_cast<double>(std::max(0l, hidden_layers(a) - 1)));
   return std::max(1.0, std::round(published * smaller * further));
 }
 
 long free_steps_for(const Architecture& a, const Defaults& d) {
-  const long further = std::max(0l, hidden_layers(a) - 1);
-  if (a.energy == Energy::predictive_coding) return d.free_steps;
-  return d.free_steps + (a.resistive() ? 2 : 5) * further;
+  // In half a step for each layer a signal has crossed the network. That of a circuit hardly comes back;
+  // Hopfield layers answer one another, and settle for their answers in a few crossings. More steps bring
+  // them nearer to rest, and were seen to fit the training rows better and others worse.
+  return a.energy == Energy::predictive_coding ? d.free_steps : d.free_steps * static_cast<long>(a.depth());
 }
 
 long nudged_steps_for(const Architecture& a, const Defaults& d) {
@@ -110,7 +111,8 @@ long nudged_steps_for(const Architecture& a, const Defaults& d) {
 std::vector<double> rates_for(const Architecture& a, const Defaults& d, bool adam) {
   const long hidden = std::max(1l, hidden_layers(a));
   double width = 0;
-  for (Index k = 1; k < a.depth(); ++k) width += static_cast<double>(a.width(k)) / static_cast<double>(hidden);
+  for (Index k = 1; k < a.depth(); ++k)
+    width += static_cast<double>(a.width(k)) / static_cast<double>(hidden);
   std::vector<double> rates;
   for (Index k = 1; k <= a.depth(); ++k) {
     double rate = adam ? d.adam_rate : d.descent_rate * std::pow(d.descent_upper, static_cast<double>(k - 1));
@@ -139,11 +141,14 @@ long steps_to_cross(const Architecture& a, networks::Schedule schedule, bool nud
   // The free phase of predictive coding begins with the forward pass.
   if (predictive && !nudged) return 1;
   switch (schedule) {
-    case networks::Schedule::even_odd: return nudged ? depth / 2 + 1 : (depth + 1) / 2;
+    case networks::Schedule::even_odd:
+      return nudged ? depth / 2 + 1 : (depth + 1) / 2;
     // Upwards first; predictive coding downwards first.
-    case networks::Schedule::sweep: return nudged && !predictive && depth > 1 ? 2 : 1;
+    case networks::Schedule::sweep:
+      return nudged && !predictive && depth > 1 ? 2 : 1;
     case networks::Schedule::synchronous:
-    case networks::Schedule::gradient: return depth;
+    case networks::Schedule::gradient:
+      return depth;
   }
   return depth;
 }

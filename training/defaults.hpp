@@ -13,12 +13,13 @@ struct Defaults {
   std::string_view hidden, estimator;
   double beta;
   int epochs;
-  Index batch;              ///< at most
-  double decay, step = 1;   ///< decay: of the rate in an epoch, were there `epochs` of them
+  Index batch;                             ///< at most
+  double decay, step = 1;                  ///< decay: of the rate in an epoch, were there `epochs` of them
   double descent_rate, descent_upper = 1;  ///< of sgd: of the first layer, and the factor of each further one
   double adam_rate;
   std::string_view optimizer;
-  long free_steps, nudged_steps;
+  long free_steps;    ///< for each layer of weights; of predictive coding: in all
+  long nudged_steps;  ///< at least
 };
 
 const Defaults& defaults_of(bilevel::networks::Energy energy, const std::string& activation);
@@ -26,7 +27,6 @@ const Defaults& defaults_of(bilevel::networks::Energy energy, const std::string&
 /// What follows from the depth. With one hidden layer it is what the table has.
 std::string_view optimizer_for(const bilevel::networks::Architecture& architecture, const Defaults& defaults);
 double input_gain_for(const bilevel::networks::Architecture& architecture, double feature_size);
-/// Steps in which a signal goes through all layers, settles and comes back.
 long free_steps_for(const bilevel::networks::Architecture& architecture, const Defaults& defaults);
 long nudged_steps_for(const bilevel::networks::Architecture& architecture, const Defaults& defaults);
 /// Of the layers' weights, in the first epoch: their ratios, and the rate of the first one.
@@ -36,7 +36,7 @@ std::vector<double> rates_for(const bilevel::networks::Architecture& architectur
 Index batch_for(const bilevel::networks::Architecture& architecture, const Defaults& defaults, Index rows);
 
 /// Fewest steps after which what is clamped (or, `nudged`, the nudge of the outputs) is felt in every layer.
-long steps_to_cross(const bilevel::networks::Architecture& architecture,
-                    bilevel::networks::Schedule schedule, bool nudged);
+long steps_to_cross(const bilevel::networks::Architecture& architecture, bilevel::networks::Schedule schedule,
+                    bool nudged);
 
 }  // namespace training

@@ -299,9 +299,10 @@ TEST(InitialParameters, CarryASignalThroughHiddenLayers) {
     const double slope = activation == Activation::sigmoid ? 0.25 : 1, middle = middle_of(activation);
     for (Index k = 2; k <= 4; ++k) {
       const double length = 0.5 / (k == 4 ? std::sqrt(slope) : slope);
-      EXPECT_LT((w(k) * w(k).transpose() - length * length * Eigen::MatrixXd::Identity(a.width(k), a.width(k)))
-                    .norm(),
-                1e-13)
+      EXPECT_LT(
+          (w(k) * w(k).transpose() - length * length * Eigen::MatrixXd::Identity(a.width(k), a.width(k)))
+              .norm(),
+          1e-13)
           << name(activation) << ' ' << k;
     }
     // Without inputs all units are at rest in their middle, outputs at 0.

@@ -513,8 +513,8 @@ TEST(Weights, DecayShrinksWeightsAlone) {
   }
 }
 
-/// Steps with centred gradients are those of W in tᵀWt, t = s − m: what units in their middle receive moves by
-/// the biases' own step alone.
+/// Steps with centred gradients are those of W in tᵀWt, t = s − m: what units in their middle receive moves
+/// by the biases' own step alone.
 TEST(Weights, CentredStepsAreThoseOfCentredCouplings) {
   TrainTask task;
   task.layers = "5-7-6-3";

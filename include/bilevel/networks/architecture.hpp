@@ -84,16 +84,16 @@ struct Architecture {
 
 /// The activity that a hidden unit can leave both ways: ½ of clip and sigmoid, else 0.
 double middle_of(Activation activation);
-/// What the weights of layer k are drawn, and moved, in units of: 1/ρ′ at the middle between hidden layers, its
-/// root to inputs and outputs, which are linear. 1 but for sigmoid units, whose slope is ¼.
+/// What the weights of layer k are drawn, and moved, in units of: 1/ρ′ at the middle between hidden layers,
+/// its root to inputs and outputs, which are linear. 1 but for sigmoid units, whose slope is ¼.
 double weight_size(const Architecture& architecture, Index k);
 
 /// Parameters that carry a signal from the inputs to the outputs and a nudge back, however many layers there
 /// are between. The same for one seed, but for the rounding of cosines. With c_k = weight_size(k):
 ///   hopfield           W_1 uniform in ±√(6/(n_0 + n_1)) · c_1 · scale; the others have orthogonal rows or
-///                      columns of length ½·c_k·scale: a chain of linear units with couplings below ½/cos(π/K)
-///                      is stable, and at ½ a signal falls least. Biases put units whose neighbours are in
-///                      their middle into their own, clipped outputs at 1/n_K
+///                      columns of length ½·c_k·scale: a chain of linear units with couplings below
+///                      ½/cos(π/K) is stable, and at ½ a signal falls least. Biases put units whose
+///                      neighbours are in their middle into their own, clipped outputs at 1/n_K
 ///   predictive coding  the same with length c_k·scale, which keeps the length of a signal; with one hidden
 ///                      layer W uniform in ±√(6/(n_{k−1} + n_k)) · scale, biases 0
 ///   resistive          g = max(0, uniform in ±scale/√(inputs)), rails alike; with several hidden layers, and
