@@ -117,7 +117,16 @@ std::string trust(const Reading& root) {
           fmt::format("{}the error is {} at most {} of their length", closeness.empty() ? "" : ", and ",
                       kind == "rigorous" ? "proven to be" : "estimated to be", percent_word(share));
   }
-  return fmt::format("{}{}{}.", text, closeness.empty() ? "" : ": ", closeness);
+  text = fmt::format("{}{}{}.", text, closeness.empty() ? "" : ": ", closeness);
+  // A newcomer reads the verdict first: what it means for the errors above stands beside it.
+  const auto settings = root.find("settings");
+  const double beta = settings ? number_or_nan(*settings, "beta") : nothing;
+  if (verdict != "trusted" && !verdict.empty() && cosine > 0 && std::isfinite(beta))
+    text += fmt::format(
+        " The errors are measured and hold all the same: a nudge of finite strength (β {}) need "
+        "not give the exact gradient to lead downhill. A smaller β and more steps bring it nearer.",
+        number_word(beta));
+  return text;
 }
 
 std::string headline(const Reading& root) {

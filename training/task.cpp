@@ -5,87 +5,19 @@
 
 #include <bilevel/gradient/make_estimator.hpp>
 
+#include "defaults.hpp"
+
 namespace training {
 namespace {
 
 namespace networks = bilevel::networks;
 using networks::Energy;
 
-/// What is known to train well (docs/benchmarks.md has the results); one row a kind of network.
-struct Defaults {
-  networks::Activation activation;
-  networks::ReadOut read_out;
-  std::string_view hidden, estimator, optimizer;
-  double beta, scale = 1;
-  int epochs;
-  Index batch;
-  double learning_rate, upper_rate = 1;  ///< of the first layer, and the factor of each further one
-  double decay, step = 1;
-  long free_steps, nudged_steps;
-};
-
-constexpr Defaults clipped_hopfield{.activation = networks::Activation::clip,
-                                    .read_out = networks::ReadOut::squared,
-                                    .hidden = "512",
-                                    .estimator = "ep-central",
-                                    .optimizer = "sgd",
-                                    .beta = 0.5,
-                                    .epochs = 25,
-                                    .batch = 20,
-                                    .learning_rate = 0.1,
-                                    .upper_rate = 0.5,
-                                    .decay = 0.95,
-                                    .free_steps = 20,
-                                    .nudged_steps = 4};
-constexpr Defaults smooth_hopfield{.activation = networks::Activation::tanh,
-                                   .read_out = networks::ReadOut::cross_entropy,
-                                   .hidden = "512",
-                                   .estimator = "ep-central",
-                                   .optimizer = "adam",
-                                   .beta = 0.4,
-                                   .scale = 0.5,
-                                   .epochs = 15,
-                                   .batch = 50,
-                                   .learning_rate = 3e-3,
-                                   .decay = 0.9,
-                                   .free_steps = 30,
-                                   .nudged_steps = 8};
-constexpr Defaults predictive_coding{.activation = networks::Activation::sigmoid,
-                                     .read_out = networks::ReadOut::cross_entropy,
-                                     .hidden = "1000",
-                                     .estimator = "ep-forward-2",
-                                     .optimizer = "adam",
-                                     .beta = 1,
-                                     .epochs = 30,
-                                     .batch = 100,
-                                     .learning_rate = 3e-3,
-                                     .decay = 0.88,
-                                     .step = 0.2,
-                                     .free_steps = 1,
-                                     .nudged_steps = 20};
-constexpr Defaults resistive{.activation = networks::Activation::diode,
-                             .read_out = networks::ReadOut::squared,
-                             .hidden = "100",
-                             .estimator = "ep-central",
-                             .optimizer = "sgd",
-                             .beta = 0.5,
-                             .epochs = 10,
-                             .batch = 4,
-                             .learning_rate = 0.006,
-                             .decay = 0.9,
-                             .free_steps = 4,
-                             .nudged_steps = 4};
 /// Of the circle of ep-holomorphic, whose bias is of a higher order: it keeps away from where outputs give
 /// way.
 constexpr double most_holomorphic_beta = 0.2;
 /// Of nudges to both sides: an output's own curvature is 1 as a rule.
 constexpr double most_two_sided_beta = 0.5;
-
-const Defaults& defaults_of(Energy energy, const std::string& activation) {
-  if (energy == Energy::predictive_coding) return predictive_coding;
-  if (energy == Energy::resistive) return resistive;
-  return activation.empty() || activation == "clip" ? clipped_hopfield : smooth_hopfield;
-}
 
 std::vector<Index> sizes_of(const std::string& text) {
   std::vector<Index> sizes;
@@ -161,6 +93,24 @@ void choose_estimator(Settings& s, int points) {
   }
 }
 
+/// Phases that end before every layer has felt what should move it teach nothing, or not all layers.
+void require_crossing(const TrainTask& t, const Settings& s) {
+  if (s.route != Route::propagation) return;
+  const networks::Architecture& a = s.architecture;
+  const networks::Schedule schedule = s.propagation.free.schedule;
+  const long free = steps_to_cross(a, schedule, false), nudged = steps_to_cross(a, schedule, true);
+  if (s.propagation.free.max_steps < free && !t.persistent)
+    throw InvalidInput(
+        fmt::format("--free-steps {}: the inputs would not reach the outputs, which lie {} layers away; with "
+                    "--schedule {} that takes {} steps at least",
+                    s.propagation.free.max_steps, a.depth(), name(schedule), free));
+  if (s.propagation.nudged.max_steps < nudged)
+    throw InvalidInput(
+        fmt::format("--nudged-steps {}: the nudge of the outputs would not reach the first of {} layers, "
+                    "which could not learn; with --schedule {} that takes {} steps at least",
+                    s.propagation.nudged.max_steps, a.depth(), name(schedule), nudged));
+}
+
 }  // namespace
 
 void TrainTask::validate() const {
@@ -206,13 +156,8 @@ Settings settle_task(const TrainTask& t, Index features, Index rows, Index class
   a.activation = t.activation.empty() ? d.activation : networks::activation_of(t.activation);
   a.read_out = t.read_out.empty() ? d.read_out : networks::read_out_of(t.read_out);
   if (a.resistive()) {
-    // Voltages fall with the number of neighbours that a unit averages over: published gains, for pictures
-    // with grey values up to 1, are 100 at 100 units and 480 at 1024. Steps of the conductances go with the
-    // square of what comes in, so larger features (standardised ones have size 1) want a smaller gain.
-    const double published = 100 * std::pow(static_cast<double>(a.width(1)) / 100, 2.0 / 3),
-                 smaller = feature_size > 0 ? std::min(1.0, std::pow(0.45 / feature_size, 2)) : 1;
-    a.input_gain = t.input_gain > 0 ? t.input_gain : std::max(1.0, std::round(published * smaller));
-    a.gain = t.gain > 0 ? t.gain : a.depth() > 2 ? 4 : 1;
+    a.input_gain = t.input_gain > 0 ? t.input_gain : input_gain_for(a, feature_size);
+    a.gain = t.gain > 0 ? t.gain : 1;
   } else if (t.input_gain > 0 || t.gain > 0) {
     throw InvalidInput("--gain and --input-gain belong to --energy resistive");
   }
@@ -225,7 +170,7 @@ Settings settle_task(const TrainTask& t, Index features, Index rows, Index class
                     s.estimator));
   choose_estimator(s, t.points);
   networks::PropagationOptions& p = s.propagation;
-  s.scale = t.scale > 0 ? t.scale : d.scale;
+  s.scale = t.scale > 0 ? t.scale : 1;
   const bool two_sided = p.circle > 0 || p.nudge != bilevel::Nudge::forward;
   p.beta = d.beta;
   if (p.circle > 0) p.beta = std::min(p.beta, most_holomorphic_beta);
@@ -235,12 +180,8 @@ Settings settle_task(const TrainTask& t, Index features, Index rows, Index class
   p.free.schedule = p.nudged.schedule =
       t.schedule.empty() ? networks::Schedule::even_odd : networks::schedule_of(t.schedule);
   p.free.step = p.nudged.step = t.step > 0 ? t.step : d.step;
-  // With more layers a signal takes more steps from one end to the other and back.
-  const long depth = static_cast<long>(a.depth());
-  p.free.max_steps =
-      t.free_steps > 0 ? t.free_steps : d.free_steps * (a.energy == Energy::hopfield ? depth - 1 : 1);
-  p.nudged.max_steps = t.nudged_steps > 0 ? t.nudged_steps : std::max(d.nudged_steps, 2 * depth);
-  if (p.free.max_steps < 1) p.free.max_steps = 1;
+  p.free.max_steps = t.free_steps > 0 ? t.free_steps : free_steps_for(a, d);
+  p.nudged.max_steps = t.nudged_steps > 0 ? t.nudged_steps : nudged_steps_for(a, d);
   p.free.tolerance = t.tolerance;
   p.noise = t.noise;
   p.seed = t.seed;
@@ -258,23 +199,24 @@ Settings settle_task(const TrainTask& t, Index features, Index rows, Index class
     throw InvalidInput(fmt::format("--beta goes with equilibrium propagation, not with {}", s.estimator));
   if (p.free.step > 1) throw InvalidInput(fmt::format("--step {} must lie in (0, 1]", p.free.step));
 
+  require_crossing(t, s);
+
   s.epochs = t.epochs > 0 ? t.epochs : d.epochs;
-  s.batch = std::min(t.batch > 0 ? t.batch : d.batch, rows);
-  s.optimizer = t.optimizer.empty() ? std::string(d.optimizer) : t.optimizer;
+  s.batch = std::min(t.batch > 0 ? t.batch : batch_for(a, d, rows), rows);
+  s.optimizer = t.optimizer.empty() ? std::string(optimizer_for(a, d)) : t.optimizer;
   const bool adam = s.optimizer == "adam";
-  // A rate that suits one optimiser suits no other.
-  double rate = d.learning_rate;
-  if (adam && d.optimizer != "adam") rate = 1e-3;
-  if (!adam && d.optimizer == "adam") rate = 0.05;
-  if (t.learning_rate > 0) rate = t.learning_rate;
   if (!t.layer_rates.empty() && static_cast<Index>(t.layer_rates.size()) != a.depth())
     throw InvalidInput(fmt::format("--layer-rates has {} factors, and there are {} layers of weights",
                                    t.layer_rates.size(), a.depth()));
-  for (Index k = 1; k <= a.depth(); ++k)
-    s.learning_rates.push_back(rate * (!t.layer_rates.empty() ? t.layer_rates[static_cast<std::size_t>(k - 1)]
-                                       : adam                 ? 1
-                                              : std::pow(d.upper_rate, static_cast<double>(k - 1))));
-  s.decay = t.decay > 0 ? t.decay : d.decay;
+  // A rate that suits one optimiser suits no other.
+  s.learning_rates = rates_for(a, d, adam);
+  const double first = s.learning_rates[0], asked = t.learning_rate > 0 ? t.learning_rate : first;
+  for (std::size_t k = 0; k < s.learning_rates.size(); ++k)
+    s.learning_rates[k] =
+        t.layer_rates.empty() ? s.learning_rates[k] * (asked / first) : asked * t.layer_rates[k];
+  s.centred = adam && a.energy == Energy::hopfield && networks::middle_of(a.activation) != 0;
+  // The rate falls to the same share of itself by the last epoch, however many there are.
+  s.decay = t.decay > 0 ? t.decay : std::pow(d.decay, static_cast<double>(d.epochs) / s.epochs);
   if (t.momentum >= 0 && adam) throw InvalidInput("--momentum is for --optimizer sgd; adam has its own");
   s.momentum = t.momentum >= 0 ? t.momentum : 0;
   s.weight_decay = t.weight_decay;

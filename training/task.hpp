@@ -67,6 +67,8 @@ struct Settings {
   int epochs = 0;
   Index batch = 0;
   std::vector<double> learning_rates;  ///< of each layer, in the first epoch
+  /// Gradients are taken as those of weights between activities less their middles.
+  bool centred = false;
   double decay = 1, momentum = 0, weight_decay = 0;
   bool persistent = false;
   double scale = 1, seconds = 0;

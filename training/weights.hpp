@@ -25,11 +25,23 @@ class Weights {
     Index first, count;
     double rate, decay;
   };
+  /// Weights between the layers `below` and `layer`, whose activities move about these middles.
+  struct Centred {
+    bilevel::networks::LayerParameters layer, below;
+    float middle, middle_below;
+    double rate, decay;
+    Index sums;  // where the sums of its rows, then of its columns, are in sums_
+  };
+
+  void centre(const Eigen::VectorXf& gradient, double factor);
+  void move_biases_along();
 
   bool adam_;
   double momentum_;
   float least_;
   std::vector<Piece> pieces_;  // weights and biases of each layer
+  std::vector<Centred> centred_;
+  Eigen::VectorXf gradient_, sums_;  // of centred couplings
   Eigen::VectorXf theta_;
 };
 

@@ -63,9 +63,13 @@ void print_head(const Settings& s, const TrainData& d) {
   const auto& p = s.propagation;
   fmt::print("{}: {} training rows, {} test rows, {} features, {} classes; {}\n", d.train.source,
              d.train.rows(), d.test.rows(), d.features(), d.classes.size(), d.scaling);
-  fmt::print("{} {} ({}, {} read-out), {} parameters; {}, β = {:g}, {} + {} steps, batches of {}, {}\n\n",
+  fmt::print("{} {} ({}, {} read-out), {} parameters; {}, β = {:g}, {} + {} steps, batches of {}, {}\n",
              name(a.energy), fmt::join(a.layers, "-"), name(a.activation), name(a.read_out), a.parameters(),
              s.estimator, p.beta, p.free.max_steps, p.nudged.max_steps, s.batch, s.optimizer);
+  fmt::print("learning rates {:.3g}, × {:.3g} an epoch{}\n\n", fmt::join(s.learning_rates, ", "), s.decay,
+             a.resistive()
+                 ? fmt::format("; gain {:g} on the inputs, {:g} between layers", a.input_gain, a.gain)
+                 : std::string());
   fmt::print("epoch  train error  test error  samples/s  residual  gradient's cosine\n");
   std::fflush(stdout);
 }
@@ -109,8 +113,18 @@ void print_end(const TrainArguments& a, const Settings& s, const TrainData& d, c
                                     a.checkpoint, r.remedy));
 }
 
+/// Who asks for nothing is shown a network whose gradients can be trusted: smooth units, on which nudges from
+/// a circle in the complex plane give the exact gradient but for rounding. Clipped ones train well without.
+void choose_demonstration(training::TrainTask& task) {
+  if (!task.data.empty() || task.energy != "hopfield" || task.beta != 0 || task.noise > 0) return;
+  if (!task.activation.empty() || !task.estimator.empty() || !task.read_out.empty()) return;
+  task.activation = "tanh";
+  task.estimator = "ep-holomorphic";
+}
+
 int run(TrainArguments a) {
   training::TrainTask& task = a.task;
+  choose_demonstration(task);
   task.reading = a.data.read_options();
   task.validate();
   require_outputs("train", {a.json, a.report, a.save, a.netlist, a.checkpoint},

@@ -124,6 +124,7 @@ Json train_result(const std::string& command_line, const Settings& s, const Trai
                    {"points", p.circle > 0 ? Json(p.circle) : Json(nullptr)},
                    {"optimizer", s.optimizer},
                    {"learning_rates", s.learning_rates},
+                   {"centred", s.centred},
                    {"momentum", s.momentum},
                    {"decay", s.decay},
                    {"weight_decay", s.weight_decay},

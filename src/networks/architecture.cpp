@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <random>
 
 namespace bilevel::networks {
@@ -24,7 +25,91 @@ double uniform(std::mt19937_64& engine) {
   return static_cast<double>(static_cast<std::int64_t>(engine()) >> 11) * 0x1p-52;
 }
 
+using Matrix = Eigen::Map<Eigen::MatrixXd>;
+
+/// 0 … n − 1 in an order of the engine's.
+std::vector<Index> shuffled(Index n, std::mt19937_64& engine) {
+  std::vector<Index> order(static_cast<std::size_t>(n));
+  for (Index i = 0; i < n; ++i) order[static_cast<std::size_t>(i)] = i;
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[engine() % i]);
+  return order;
+}
+
+/// Rows or columns, whichever are fewer, are orthogonal and of length `size`: those of a cosine transform, in
+/// any order and with any signs. O(n²), where factorising a random matrix takes n³.
+void draw_orthogonal(double size, std::mt19937_64& engine, Matrix w) {
+  const Index n = std::max(w.rows(), w.cols());
+  const std::vector<Index> rows = shuffled(n, engine), columns = shuffled(n, engine);
+  Eigen::VectorXd cosines(4 * n), row_signs(w.rows()), column_signs(w.cols());
+  for (Index i = 0; i < 4 * n; ++i)
+    cosines[i] = std::cos(std::numbers::pi * static_cast<double>(i) / static_cast<double>(2 * n));
+  for (auto* signs : {&row_signs, &column_signs})
+    for (Index i = 0; i < signs->size(); ++i) (*signs)[i] = engine() >> 63 ? 1 : -1;
+  for (Index j = 0; j < w.cols(); ++j)
+    for (Index i = 0; i < w.rows(); ++i) {
+      const Index frequency = rows[static_cast<std::size_t>(i)];
+      const double length = size * std::sqrt((frequency == 0 ? 1.0 : 2.0) / static_cast<double>(n));
+      w(i, j) = length * row_signs[i] * column_signs[j] *
+                cosines[frequency * (2 * columns[static_cast<std::size_t>(j)] + 1) % (4 * n)];
+    }
+}
+
+void draw_uniform(double size, std::mt19937_64& engine, Matrix w) {
+  for (Index i = 0; i < w.size(); ++i) w.data()[i] = size * uniform(engine);
+}
+
+/// W_k and b_k of networks with hidden layers that carry a signal through all of them.
+void draw_carrying(const Architecture& a, double scale, std::mt19937_64& engine, Eigen::VectorXd& theta) {
+  const auto weights = [&](Index k) {
+    const LayerParameters p = a.layer(k);
+    return Matrix(theta.data() + p.weights, p.units, p.inputs);
+  };
+  const auto bias = [&](Index k) {
+    const LayerParameters p = a.layer(k);
+    return theta.segment(p.bias, p.units);
+  };
+  const bool mutual = a.energy == Energy::hopfield;
+  const double coupling = mutual ? 0.5 : 1, middle = middle_of(a.activation);
+  draw_uniform(scale * weight_size(a, 1) * std::sqrt(6 / static_cast<double>(a.width(0) + a.width(1))),
+               engine, weights(1));
+  // A unit whose neighbours are all in their middle is in its own.
+  if (a.activation == Activation::clip)
+    for (Index k = 1; k < a.depth(); ++k) bias(k).array() += middle;
+  for (Index k = 2; k <= a.depth(); ++k) {
+    draw_orthogonal(scale * coupling * weight_size(a, k), engine, weights(k));
+    bias(k) -= middle * weights(k).rowwise().sum();
+    if (mutual && k < a.depth()) bias(k - 1) -= middle * weights(k).colwise().sum().transpose();
+  }
+  // Clipped outputs that begin below 0 answer to no nudge: all begin at the mean of their targets.
+  if (a.bounded(a.depth())) bias(a.depth()).array() += 1 / static_cast<double>(a.outputs());
+}
+
+/// Conductances of which every unit has `few` to the layer below: a mean over few falls less.
+void draw_few(const LayerParameters& p, Index few, double scale, std::mt19937_64& engine,
+              Eigen::VectorXd& theta) {
+  Matrix g(theta.data() + p.weights, p.units, p.inputs);
+  g.setZero();
+  // Their sum is that of conductances to all.
+  const double most = 0.5 * scale * std::sqrt(static_cast<double>(p.inputs)) / static_cast<double>(few);
+  std::vector<Index> order = shuffled(p.inputs, engine);
+  for (Index i = 0; i < p.units; ++i)
+    for (std::size_t n = 0; n < static_cast<std::size_t>(few); ++n) {
+      std::swap(order[n], order[n + engine() % (order.size() - n)]);
+      g(i, order[n]) = most * std::abs(uniform(engine));
+    }
+}
+
 }  // namespace
+
+double middle_of(Activation activation) {
+  return activation == Activation::clip || activation == Activation::sigmoid ? 0.5 : 0;
+}
+
+double weight_size(const Architecture& a, Index k) {
+  // ρ′ at the middle; the ends of a coupling have one each, and inputs and outputs are linear.
+  const double slope = a.activation == Activation::sigmoid ? 0.25 : 1;
+  return 1 / (k == 1 || k == a.depth() ? std::sqrt(slope) : slope);
+}
 
 std::string_view name(Energy energy) {
   return energies[static_cast<std::size_t>(energy)];
@@ -111,15 +196,22 @@ Eigen::VectorXd initial_parameters(const Architecture& architecture, std::uint64
   Violations("network").positive("scale", scale).throw_if_any();
   Eigen::VectorXd theta = Eigen::VectorXd::Zero(architecture.parameters());
   std::mt19937_64 engine(seed);
+  const Index hidden = architecture.depth() - 1;
+  if (hidden >= (architecture.energy == Energy::hopfield ? 1 : 2) && !architecture.resistive()) {
+    draw_carrying(architecture, scale, engine, theta);
+    return theta;
+  }
   for (Index k = 1; k <= architecture.depth(); ++k) {
     const LayerParameters p = architecture.layer(k);
     if (architecture.resistive()) {
       const auto sources = static_cast<double>((k == 1 ? 2 : 1) * p.inputs);
       for (Index i = p.weights; i < p.end; ++i)
         theta[i] = std::max(0.0, scale / std::sqrt(sources) * uniform(engine));
+      if (hidden > 1 && k > 1)
+        draw_few(p, std::min(p.inputs, Architecture::few_neighbours), scale, engine, theta);
     } else {
-      const double size = scale * std::sqrt(6 / static_cast<double>(p.inputs + p.units));
-      for (Index i = p.weights; i < p.bias; ++i) theta[i] = size * uniform(engine);
+      draw_uniform(scale * std::sqrt(6 / static_cast<double>(p.inputs + p.units)), engine,
+                   Matrix(theta.data() + p.weights, p.units, p.inputs));
     }
   }
   return theta;

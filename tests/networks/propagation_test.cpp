@@ -283,4 +283,49 @@ TEST(Backpropagation, IsTheLimitOfPropagation) {
   }
 }
 
+/// What initial_parameters promises: couplings of ½ of a linear unit's, and units in their middle where their
+/// neighbours are.
+TEST(InitialParameters, CarryASignalThroughHiddenLayers) {
+  for (const auto activation : {Activation::clip, Activation::sigmoid, Activation::tanh}) {
+    const Architecture a{.energy = Energy::hopfield,
+                         .layers = {4, 9, 9, 6, 3},
+                         .activation = activation,
+                         .read_out = ReadOut::cross_entropy};
+    const Eigen::VectorXd theta = initial_parameters(a, 5);
+    const auto w = [&](Index k) {
+      const LayerParameters p = a.layer(k);
+      return Eigen::Map<const Eigen::MatrixXd>(theta.data() + p.weights, p.units, p.inputs);
+    };
+    const double slope = activation == Activation::sigmoid ? 0.25 : 1, middle = middle_of(activation);
+    for (Index k = 2; k <= 4; ++k) {
+      const double length = 0.5 / (k == 4 ? std::sqrt(slope) : slope);
+      EXPECT_LT(
+          (w(k) * w(k).transpose() - length * length * Eigen::MatrixXd::Identity(a.width(k), a.width(k)))
+              .norm(),
+          1e-13)
+          << name(activation) << ' ' << k;
+    }
+    // Without inputs all units are at rest in their middle, outputs at 0.
+    for (Index k = 1; k <= 4; ++k) {
+      const LayerParameters p = a.layer(k);
+      Eigen::VectorXd received = theta.segment(p.bias, p.units);
+      if (k > 1) received.array() += middle * w(k).rowwise().sum().array();
+      if (k < 3) received.array() += middle * w(k + 1).colwise().sum().transpose().array();
+      const double rest = k < 4 && activation == Activation::clip ? middle : 0;
+      EXPECT_LT((received.array() - rest).matrix().norm(), 1e-13) << name(activation) << ' ' << k;
+    }
+  }
+}
+
+TEST(InitialParameters, CircuitsBeginWithFewNeighbours) {
+  const Architecture a{.energy = Energy::resistive, .layers = {4, 9, 9, 3}, .activation = Activation::diode};
+  const Eigen::VectorXd theta = initial_parameters(a, 5);
+  for (Index k = 2; k <= 3; ++k) {
+    const LayerParameters p = a.layer(k);
+    const Eigen::Map<const Eigen::MatrixXd> g(theta.data() + p.weights, p.units, p.inputs);
+    for (Index i = 0; i < p.units; ++i)
+      EXPECT_EQ((g.row(i).array() > 0).count(), Architecture::few_neighbours) << k << ' ' << i;
+  }
+}
+
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "refusal.hpp"
 #include "scratch.hpp"
+#include "training/defaults.hpp"
 #include "training/kept_training.hpp"
 #include "training/network_file.hpp"
 #include "training/weights.hpp"
@@ -148,6 +149,78 @@ TEST(Train, EveryEnergyLearnsDrawnDigits) {
         EXPECT_LE(trace.energy[i], trace.energy[i - 1] + 1e-9 * std::abs(trace.energy[i]) + 1e-20)
             << "β " << trace.beta << ", step " << i;
   }
+}
+
+/// Nothing is chosen but the sizes: rates, steps, gains and first weights follow from the depth.
+TEST(Train, DeepNetworksLearnAtTheirDefaults) {
+  for (const auto& [energy, activation] : {std::array{"hopfield", "clip"},
+                                           {"hopfield", "sigmoid"},
+                                           {"hopfield", "tanh"},
+                                           {"predictive-coding", "sigmoid"},
+                                           {"resistive", "diode"}})
+    for (const int hidden : {2, 4}) {
+      TrainTask task;
+      task.rows = 1000;
+      task.energy = energy;
+      task.activation = activation;
+      task.layers = "144";
+      for (int i = 0; i < hidden; ++i) task.layers += "-48";
+      task.layers += "-10";
+      task.epochs = 6;
+      task.probe = 0;
+      const TrainData data = load(task);
+      const TrainResult result = train(settings_of(task, data), data, {});
+      ASSERT_EQ(result.status, Status::converged) << result.message;
+      std::printf("%s %s, %d hidden layers: test error %.1f %% (seed %d)\n", energy, activation, hidden,
+                  100 * result.epochs.back().test_error, static_cast<int>(task.seed));
+      EXPECT_LT(result.epochs.back().test_error, 0.15) << energy << ' ' << activation << ' ' << hidden;
+    }
+}
+
+TEST(TrainTask, PhasesTooShortToCrossTheNetworkAreRefused) {
+  TrainTask task;
+  task.layers = "5-6-6-6-2";
+  task.nudged_steps = 2;
+  EXPECT_COMPLAINT(settle_task(task, 5, 9, 2),
+                   "--nudged-steps 2: the nudge of the outputs would not reach the first of 4 layers");
+  task.nudged_steps = 3;
+  task.free_steps = 1;
+  EXPECT_COMPLAINT(settle_task(task, 5, 9, 2),
+                   "--free-steps 1: the inputs would not reach the outputs, which lie 4 layers away; with "
+                   "--schedule even-odd that takes 2 steps");
+  task.schedule = "synchronous";
+  task.free_steps = 4;
+  EXPECT_COMPLAINT(settle_task(task, 5, 9, 2), "with --schedule synchronous that takes 4 steps");
+}
+
+/// So many steps and no fewer: the gradient of the first layer is zero before, and not from then on.
+TEST(TrainTask, TheNudgeCrossesInAsManyStepsAsAreAskedFor) {
+  for (const char* energy : {"hopfield", "predictive-coding", "resistive"})
+    for (const char* schedule : {"even-odd", "sweep", "synchronous"})
+      for (const char* layers : {"5-6-2", "5-6-6-2", "5-6-6-6-2", "5-6-6-6-6-2"}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", energy, schedule, layers));
+        TrainTask task;
+        task.energy = energy;
+        task.schedule = schedule;
+        task.layers = layers;
+        task.free_steps = 2000;  // wholly at rest, so that nothing but the nudge moves a unit
+        Settings s = settle_task(task, 5, 9, 2);
+        const auto& a = s.architecture;
+        const long steps = steps_to_cross(a, s.propagation.free.schedule, true);
+        const Eigen::VectorXd theta = bilevel::networks::initial_parameters(a, 3);
+        const Eigen::MatrixXd inputs = Eigen::MatrixXd::Constant(5, 1, 0.7);
+        const Eigen::MatrixXd targets = bilevel::networks::one_hot({1}, 2);
+        const auto first_layer = [&](long nudged) {
+          s.propagation.nudged.max_steps = nudged;
+          bilevel::networks::Propagation<double> propagation(a, s.propagation);
+          Eigen::VectorXd gradient(theta.size());
+          propagation.gradient(theta.data(), inputs.data(), targets.data(), 1, nullptr, gradient.data());
+          return gradient.head(a.layer(1).bias).norm();
+        };
+        const double reached = first_layer(steps);
+        EXPECT_GT(reached, 0);
+        if (steps > 1) EXPECT_LT(first_layer(steps - 1), 1e-8 * reached);
+      }
 }
 
 TEST(Train, EveryEstimatorFollowsTheExactGradient) {
@@ -437,6 +510,46 @@ TEST(Weights, DecayShrinksWeightsAlone) {
       EXPECT_NEAR(weights.theta()[p.weights], std::pow(1 - 0.2 * rate, 3), 1e-6);
       EXPECT_EQ(weights.theta()[p.bias], 1);
     }
+  }
+}
+
+/// Steps with centred gradients are those of W in tᵀWt, t = s − m: what units in their middle receive moves
+/// by the biases' own step alone.
+TEST(Weights, CentredStepsAreThoseOfCentredCouplings) {
+  TrainTask task;
+  task.layers = "5-7-6-3";
+  Settings s = settle_task(task, 5, 9, 3);
+  ASSERT_TRUE(s.centred);
+  s.optimizer = "sgd";
+  s.learning_rates.assign(3, 0.1);
+  const auto& a = s.architecture;
+  const Eigen::VectorXf start = Eigen::VectorXf::Random(a.parameters()),
+                        gradient = Eigen::VectorXf::Random(a.parameters());
+  Weights weights(s, start);
+  weights.step(gradient, 1);
+  const auto matrix = [&](const Eigen::VectorXf& of, Index k) -> Matrix {
+    const auto p = a.layer(k);
+    return Eigen::Map<const Matrix>(of.data() + p.weights, p.units, p.inputs);
+  };
+  const auto bias = [&](const Eigen::VectorXf& of, Index k) -> Eigen::VectorXf {
+    return of.segment(a.layer(k).bias, a.layer(k).units);
+  };
+  const Eigen::VectorXf& end = weights.theta();
+  for (Index k = 1; k <= 3; ++k) {
+    const float own = k < 3 ? 0.5f : 0;
+    Matrix expected = matrix(gradient, k);
+    if (k > 1) {
+      expected.colwise() -= 0.5f * bias(gradient, k);
+      expected.rowwise() -= own * bias(gradient, k - 1).transpose();
+    }
+    EXPECT_LT((matrix(start, k) - 0.1f * expected - matrix(end, k)).norm(), 1e-5f) << k;
+    const auto at_the_middle = [&](const Eigen::VectorXf& theta) -> Eigen::VectorXf {
+      Eigen::VectorXf sum = bias(theta, k);
+      if (k > 1) sum += 0.5f * matrix(theta, k).rowwise().sum();
+      if (k < 2) sum += 0.5f * matrix(theta, k + 1).colwise().sum().transpose();
+      return sum;
+    };
+    EXPECT_LT((at_the_middle(start) - 0.1f * bias(gradient, k) - at_the_middle(end)).norm(), 1e-5f) << k;
   }
 }
 

@@ -75,13 +75,30 @@ struct Architecture {
   double gain_into(Index k) const { return !resistive() ? 1 : k == 1 ? input_gain : gain; }
   /// Siemens from every unit of a circuit to ground: one whose conductances have all become zero rests there.
   static constexpr double leak = 1e-6;
+  /// Neighbours below that a unit of a circuit with several hidden layers begins with; the other conductances
+  /// to the layer below begin at 0.
+  static constexpr Index few_neighbours = 4;
   /// Voltage of the rails of layer k: on the scale of its other inputs.
   double rail(Index k) const { return k == 1 ? input_gain : 1; }
 };
 
-/// Weights drawn as is usual for the energy; biases 0. The same on every platform for one seed.
-///   hopfield, predictive coding   W uniform in ±√(6/(n_{k−1} + n_k)) · scale
-///   resistive                     g = max(0, uniform in ±scale/√(inputs)), rails alike
+/// The activity that a hidden unit can leave both ways: ½ of clip and sigmoid, else 0.
+double middle_of(Activation activation);
+/// What the weights of layer k are drawn, and moved, in units of: 1/ρ′ at the middle between hidden layers,
+/// its root to inputs and outputs, which are linear. 1 but for sigmoid units, whose slope is ¼.
+double weight_size(const Architecture& architecture, Index k);
+
+/// Parameters that carry a signal from the inputs to the outputs and a nudge back, however many layers there
+/// are between. The same for one seed, but for the rounding of cosines. With c_k = weight_size(k):
+///   hopfield           W_1 uniform in ±√(6/(n_0 + n_1)) · c_1 · scale; the others have orthogonal rows or
+///                      columns of length ½·c_k·scale: a chain of linear units with couplings below
+///                      ½/cos(π/K) is stable, and at ½ a signal falls least. Biases put units whose
+///                      neighbours are in their middle into their own, clipped outputs at 1/n_K
+///   predictive coding  the same with length c_k·scale, which keeps the length of a signal; with one hidden
+///                      layer W uniform in ±√(6/(n_{k−1} + n_k)) · scale, biases 0
+///   resistive          g = max(0, uniform in ±scale/√(inputs)), rails alike; with several hidden layers, and
+///                      from the second on, few_neighbours of them alone, of the same sum, since the mean of
+///                      many voltages is small
 Eigen::VectorXd initial_parameters(const Architecture& architecture, std::uint64_t seed, double scale = 1);
 
 /// Complains, naming the first one, about parameters that are not finite, or conductances below 0.
