@@ -20,15 +20,23 @@ using bilevel::Status;
 /// more.
 constexpr double grid_tolerance = 1e-7;
 
+/// Whether a fit ended because it was told to.
+bool cut_short(const std::vector<FoldModel::Settled>& settled) {
+  return std::any_of(settled.begin(), settled.end(), [](const FoldModel::Settled& each) {
+    return each.status == Status::interrupted || each.status == Status::time_limit;
+  });
+}
+
 class Run {
  public:
   Run(const Task& task, const Prepared& prepared, const TuneControl& control)
-      : task_(task), prepared_(prepared), control_(control) {
+      : task_(task), prepared_(prepared), control_(control), stop_(control.interrupted, task.seconds) {
     folds_.resize(prepared.folds.size());
     // Each reads its own rows and forms its own matrices.
     bilevel::side_by_side(folds_.size(),
                           [&](std::size_t k) { folds_[k] = make_fold_model(prepared, prepared.folds[k]); });
     if (prepared.refits) final_ = make_fold_model(prepared, prepared.final);
+    obey(&stop_);
     scale2_ = prepared.target_scale * prepared.target_scale;
   }
 
@@ -38,14 +46,20 @@ class Run {
   std::vector<FoldModel::Settled> settle(const Vec& theta, const std::vector<Vec>& warm, double tolerance,
                                          bool with_final);
   Fitted fit(const Vec& theta, const std::vector<Vec>& warm);
-  bilevel::Summary descend(const Vec& start, std::size_t number);
+  bilevel::Summary descend(const Vec& start, std::size_t number, double reserve);
   void warn(TuneResult& result) const;
   std::optional<double> best_inside(const std::vector<GridPoint>& points) const;
+  void obey(const bilevel::StopToken* stop) {
+    for (auto& fold : folds_) fold->obey(stop);
+    if (final_) final_->obey(stop);
+  }
+  void finish(TuneResult& result, double best);
   Vec constant(double value) const { return Vec::Constant(prepared_.thetas(), value); }
 
   const Task& task_;
   const Prepared& prepared_;
   const TuneControl& control_;
+  bilevel::StopToken stop_;
   std::vector<std::unique_ptr<FoldModel>> folds_;
   std::unique_ptr<FoldModel> final_;
   double scale2_ = 1;
@@ -59,7 +73,9 @@ std::vector<FoldModel::Settled> Run::settle(const Vec& theta, const std::vector<
   bilevel::side_by_side(settled.size(), [&](std::size_t k) {
     FoldModel& model = k < folds_.size() ? *folds_[k] : *final_;
     const std::size_t from = k < folds_.size() ? k : 0;
-    settled[k] = model.settle(theta, from < warm.size() ? &warm[from] : nullptr, tolerance);
+    // What was kept in a file may have any size.
+    const bool fits = from < warm.size() && warm[from].size() == model.parameters();
+    settled[k] = model.settle(theta, fits ? &warm[from] : nullptr, tolerance);
   });
   return settled;
 }
@@ -68,6 +84,13 @@ Fitted Run::fit(const Vec& theta, const std::vector<Vec>& warm) {
   Fitted fitted;
   fitted.theta = theta;
   const auto settled = settle(theta, warm, 1e-10, true);
+  if (cut_short(settled)) {
+    fitted.coefficients =
+        (final_ ? *final_ : *folds_[0]).standardised_coefficients((final_ ? settled.back() : settled[0]).phi);
+    fitted.coefficients.setConstant(bilevel::unknown);
+    return fitted;
+  }
+  fitted.fitted = true;
   for (const auto& each : settled) {
     if (!each.warning.empty() && fitted.warning.empty()) fitted.warning = each.warning;
     if (each.status != Status::converged && fitted.warning.empty())
@@ -110,7 +133,7 @@ Fitted Run::fit(const Vec& theta, const std::vector<Vec>& warm) {
   return fitted;
 }
 
-bilevel::Summary Run::descend(const Vec& start, std::size_t number) {
+bilevel::Summary Run::descend(const Vec& start, std::size_t number, double reserve) {
   std::vector<std::unique_ptr<bilevel::Estimator<Vec>>> estimators;
   for (auto& fold : folds_) estimators.push_back(fold->estimator());
   const std::vector<double> weights(folds_.size(), 1 / static_cast<double>(folds_.size()));
@@ -123,8 +146,11 @@ bilevel::Summary Run::descend(const Vec& start, std::size_t number) {
   bilevel::SolveOptions options;
   options.gradient_tolerance = task_.tolerance;
   options.max_iterations = task_.iterations;
-  // A moment at least: the limit says so itself then.
-  if (task_.seconds > 0) options.max_seconds = std::max(task_.seconds - watch_.seconds(), 1e-3);
+  // What is left but for the final fits, and a moment at least: the limit says so itself then.
+  const double left = task_.seconds - watch_.seconds();
+  const bilevel::StopToken stop(control_.interrupted, task_.seconds > 0 ? std::max(left - reserve, 1e-3) : 0);
+  obey(&stop);
+  options.stop = &stop;
   options.box = box_of(task_, prepared_);
   options.identity = fmt::format("{} start {} at {}", control_.identity, number, start[0]);
   if (!control_.checkpoint.empty()) {
@@ -139,7 +165,9 @@ bilevel::Summary Run::descend(const Vec& start, std::size_t number) {
     return !control_.interrupted();
   };
   const auto optimizer = bilevel::make_lbfgs();
-  return bilevel::solve<Vec>(*estimator, *optimizer, start, options);
+  bilevel::Summary summary = bilevel::solve<Vec>(*estimator, *optimizer, start, options);
+  obey(&stop_);
+  return summary;
 }
 
 /// The best log λ of the grid within the middle half of the box.
@@ -164,10 +192,10 @@ TuneResult Run::run() {
   for (int k = static_cast<int>(grid.points().size()); k < task_.grid; ++k) {
     const double log_lambda = task_.upper - (task_.upper - task_.lower) * static_cast<double>(k) /
                                                 static_cast<double>(task_.grid - 1);
-    if (task_.seconds > 0 && k > 0 && watch_.seconds() > task_.seconds) break;
     control_.progress(fmt::format("one λ for all: {} of {}", k + 1, task_.grid));
     bilevel::Stopwatch own;
     const auto settled = settle(constant(log_lambda), grid.phi(), grid_tolerance, false);
+    if (cut_short(settled)) break;
     double value = 0;
     std::vector<Vec> phi;
     for (const auto& each : settled) {
@@ -176,13 +204,17 @@ TuneResult Run::run() {
       phi.push_back(each.phi);
     }
     grid.add({log_lambda, scale2_ * value, own.seconds()}, std::move(phi));
-    if (control_.interrupted()) {
-      result.interrupted = true;
-      result.points = grid.points();
-      return result;
-    }
+    if (stop_.wanted()) break;
   }
   result.points = grid.points();
+  if (const auto why = stop_.wanted();
+      result.points.empty() ||
+      (why == Status::interrupted && static_cast<int>(result.points.size()) < task_.grid)) {
+    result.interrupted = why == Status::interrupted;
+    result.summary.status = why.value_or(Status::interrupted);
+    result.summary.message = sentence(result.summary.status);
+    return result;
+  }
   result.grid_seconds = result.points.back().seconds;
   result.grid_fits = static_cast<long>(result.points.size() * folds_.size());
   const auto best = std::min_element(
@@ -194,7 +226,10 @@ TuneResult Run::run() {
   std::vector<double> starts{best->log_lambda};
   starts.insert(starts.end(), task_.starts.begin(), task_.starts.end());
   for (std::size_t k = 0; k < starts.size(); ++k) {
-    bilevel::Summary summary = descend(constant(std::clamp(starts[k], task_.lower, task_.upper)), k);
+    // The final fits are three more of the same kind.
+    const double reserve =
+        std::min(0.25 * task_.seconds, 4 * result.grid_seconds / static_cast<double>(result.points.size()));
+    bilevel::Summary summary = descend(constant(std::clamp(starts[k], task_.lower, task_.upper)), k, reserve);
     const bool stopped = summary.status == Status::interrupted;
     if (k == 0 || summary.outer_value < result.summary.outer_value) result.summary = std::move(summary);
     if (stopped) {
@@ -211,7 +246,20 @@ TuneResult Run::run() {
         "the {:g} s asked for are over, {:.1f} of them for the single λ, after {} iterations; "
         "projected gradient norm {:.3g}",
         task_.seconds, result.grid_seconds, result.summary.iterations, result.summary.gradient_norm);
+  finish(result, best->log_lambda);
+  result.seconds = watch_.seconds();
+  return result;
+}
+
+/// The models that are kept and compared. Of a run that was to end they get a moment only.
+void Run::finish(TuneResult& result, double best) {
   control_.progress("fitting the final models");
+  const bool hurried = stop_.wanted().has_value();
+  const bilevel::StopToken stop(hurried ? std::function<bool()>() : control_.interrupted,
+                                hurried             ? control_.grace
+                                : task_.seconds > 0 ? task_.seconds - watch_.seconds() + control_.grace
+                                                    : 0);
+  obey(&stop);
   std::vector<Vec> warm;
   Index place = 0;
   for (const auto& fold : folds_) {
@@ -220,7 +268,7 @@ TuneResult Run::run() {
     place += fold->parameters();
   }
   result.tuned = fit(result.summary.theta, warm);
-  result.grid = fit(constant(best->log_lambda), warm);
+  result.grid = fit(constant(best), warm);
   if (result.tuned.validation_loss > result.grid.validation_loss) {
     result.warnings.push_back("tuning found nothing better than the best single λ, which is kept");
     result.tuned = result.grid;
@@ -231,9 +279,10 @@ TuneResult Run::run() {
           : prepared_.training_rows - prepared_.training_rows / static_cast<Index>(folds_.size())));
   result.standard = fit(constant(standard), warm);
   if (!result.tuned.warning.empty()) result.warnings.push_back(result.tuned.warning);
-  warn(result);
-  result.seconds = watch_.seconds();
-  return result;
+  if (result.tuned.fitted && !(result.grid.fitted && result.standard.fitted))
+    result.warnings.push_back("there was no time to fit the models that the tuned one is compared with");
+  if (!result.tuned.fitted && stop.wanted() == Status::interrupted) result.interrupted = true;
+  if (result.tuned.fitted && result.grid.fitted) warn(result);
 }
 
 void Run::warn(TuneResult& result) const {

@@ -23,6 +23,7 @@ struct Fitted {
   std::optional<Quality> test;
   std::vector<double> test_losses, test_weights;  ///< row by row
   std::string warning;                            ///< what makes its derivative doubtful; empty if nothing
+  bool fitted = false;  ///< false: the run was to end before it was; all but θ is unknown
 };
 
 struct GridPoint {
@@ -47,7 +48,8 @@ struct TuneControl {
   bool resume = false;
   std::string identity;
   std::function<void(const std::string&)> progress = [](const std::string&) {};
-  std::function<bool()> interrupted = [] { return false; };
+  std::function<bool()> interrupted = [] { return false; };  ///< called from several threads
+  double grace = 0.6;  ///< seconds that the final fits may take once the run was to end
 };
 
 /// First one λ for all over a grid, then all of them from the best of it.
