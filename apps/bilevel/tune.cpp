@@ -146,25 +146,25 @@ std::string measures(const Quality& q) {
 
 void print(const TuneArguments& a, const tuning::Prepared& p, const TuneResult& r) {
   const auto& task = a.task;
-  fmt::print("{}: {} training rows{}{}, {} features{}; {}\n", p.source, p.training_rows,
-             p.validation_rows > 0 ? fmt::format(", {} to validate", p.validation_rows) : "",
-             p.test_rows > 0 ? fmt::format(", {} for the test", p.test_rows) : "", p.names.size(),
-             p.storage == "sparse" ? " (sparse)" : "", p.splitting);
-  fmt::print("{} with {} penalt{} ({}), {}\n\n", name(p.model), r.tuned.theta.size(),
-             r.tuned.theta.size() == 1 ? "y" : "ies", name(task.penalty), r.solvers);
-  fmt::print("{:<34}{:>16}{:>16}   {}\n", "", "validation loss", "test loss",
-             r.tuned.test ? "on the test rows" : "on the validation rows");
+  say("{}: {} training rows{}{}, {} features{}; {}\n", p.source, p.training_rows,
+      p.validation_rows > 0 ? fmt::format(", {} to validate", p.validation_rows) : "",
+      p.test_rows > 0 ? fmt::format(", {} for the test", p.test_rows) : "", p.names.size(),
+      p.storage == "sparse" ? " (sparse)" : "", p.splitting);
+  say("{} with {} penalt{} ({}), {}\n\n", name(p.model), r.tuned.theta.size(),
+      r.tuned.theta.size() == 1 ? "y" : "ies", name(task.penalty), r.solvers);
+  say("{:<34}{:>16}{:>16}   {}\n", "", "validation loss", "test loss",
+      r.tuned.test ? "on the test rows" : "on the validation rows");
   const auto row = [&](const std::string& what, const Fitted& f) {
     const std::string cell = what + std::string(34 - std::min<std::size_t>(34, columns(what)), ' ');
-    fmt::print("{}{:>16.7g}{:>16}   {}\n", cell, f.validation_loss,
-               f.test ? fmt::format("{:.7g}", f.test->loss) : std::string("–"),
-               measures(f.test ? *f.test : f.validation));
+    say("{}{:>16.7g}{:>16}   {}\n", cell, f.validation_loss,
+        f.test ? fmt::format("{:.7g}", f.test->loss) : std::string("–"),
+        measures(f.test ? *f.test : f.validation));
   };
   row("default, λ = 1/n", r.standard);
   row(fmt::format("best of {} single λ, {:.3g}", r.points.size(), std::exp(r.grid.theta[0])), r.grid);
   row("tuned", r.tuned);
-  fmt::print("\n{}: {}\n", coloured(trustworthy(r) ? Colour::green : Colour::red, name(r.summary.status)),
-             r.summary.message);
+  say("\n{}: {}\n", coloured(trustworthy(r) ? Colour::green : Colour::red, name(r.summary.status)),
+      r.summary.message);
   print_certificate(r.summary.certificate);
   if (r.summary.status == bilevel::Status::stalled) {
     const double norm = r.summary.gradient_norm;
@@ -293,18 +293,19 @@ int run(TuneArguments a) {
   const TuneResult result = tuning::tune(task, prepared, control);
   progress.show("");
 
-  if (result.interrupted) {
+  if (result.interrupted || !result.tuned.fitted) {
     const std::size_t done = result.points.size();
-    fmt::print(stderr,
-               "bilevel: stopped {}; {} keeps the run: the same command with --resume{} goes on from there\n",
-               done < static_cast<std::size_t>(task.grid)
-                   ? fmt::format("after {} of {} single λ", done, task.grid)
-                   : fmt::format("after {} steps", result.summary.iterations),
-               done < static_cast<std::size_t>(task.grid) ? checkpoint + ".grid" : checkpoint,
-               a.resume ? "" : " added");
-    if (done < static_cast<std::size_t>(task.grid)) return no;
+    const bool in_grid = done < static_cast<std::size_t>(task.grid) && result.summary.evaluations == 0;
+    say(stderr, "bilevel: stopped {}; {}{}\n",
+        in_grid ? fmt::format("after {} of {} single λ", done, task.grid)
+                : fmt::format("after {} steps", result.summary.iterations),
+        done == 0 ? std::string("nothing is kept")
+                  : fmt::format("{} keeps the run: the same command with --resume{} goes on from there",
+                                in_grid ? checkpoint + ".grid" : checkpoint, a.resume ? "" : " added"),
+        result.tuned.fitted ? "" : "; no model was fitted in the time left, so none is written");
+    if (!result.tuned.fitted) return no;
   }
-  if (result.summary.resumed) fmt::print(stderr, "bilevel: resumed from {}\n", checkpoint);
+  if (result.summary.resumed) say(stderr, "bilevel: resumed from {}\n", checkpoint);
   print(a, prepared, result);
   const Json j = a.json.empty() && a.report.empty() ? Json() : whole_result(a, prepared, result);
   write_outputs({{a.save,
