@@ -236,7 +236,7 @@ void check_network(Choices& choose) {
 
 bilevel::Summary solved(const std::string& optimizer_name, const std::string& path, bool resume, long steps) {
   bilevel::problems::Settings settings;
-  settings.size = 3;
+  settings.phi = 3;
   const auto problem = bilevel::problems::make("quadratic", settings);
   const auto inner = bilevel::make_inner_solver<Vec>("newton", *problem);
   const auto estimator = bilevel::make_estimator<Vec>("implicit-direct", *problem, *inner);

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <bilevel/outcome/atomic_file.hpp>
-#include <bilevel/outcome/whole_number.hpp>
+#include <bilevel/outcome/foreign_json.hpp>
 #include <bilevel/outer/checkpoint.hpp>
 
 namespace training {
@@ -81,6 +81,7 @@ KeptTraining read_kept(const std::string& path, const std::string& identity) {
   const std::size_t end = text->find('\n');
   if (end == std::string::npos) throw refuse("it is cut off");
   try {
+    bilevel::require_shallow(std::string_view(*text).substr(0, end));
     const Json j = Json::parse(text->substr(0, end));
     if (j.value("format", "") != format_name) throw InvalidInput("it keeps no training run");
     if (j.at("version") != format_version)

@@ -9,7 +9,7 @@
 #include <bilevel/networks/netlist.hpp>
 #include <bilevel/outcome/atomic_file.hpp>
 #include <bilevel/outcome/base64.hpp>
-#include <bilevel/outcome/whole_number.hpp>
+#include <bilevel/outcome/foreign_json.hpp>
 
 #include "tuning/schema_json.hpp"
 
@@ -73,6 +73,7 @@ SavedNetwork read_network(const std::string& path) {
   const std::optional<std::string> text = bilevel::read_file(path);
   if (!text) throw refuse("the file cannot be read");
   try {
+    bilevel::require_shallow(*text);
     const Json j = Json::parse(*text);
     if (!j.is_object() || j.value("format", "") != format_name)
       throw InvalidInput("it is no network of bilevel");

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include <bilevel/outcome/atomic_file.hpp>
-#include <bilevel/outcome/whole_number.hpp>
+#include <bilevel/outcome/foreign_json.hpp>
 
 #include "schema_json.hpp"
 
@@ -68,6 +68,7 @@ SavedModel read_model(const std::string& path) {
   const std::optional<std::string> text = bilevel::read_file(path);
   if (!text) throw refuse("the file cannot be read");
   try {
+    bilevel::require_shallow(*text);
     const Json j = Json::parse(*text);
     if (!j.is_object() || j.value("format", "") != format_name)
       throw InvalidInput("it is no model of bilevel");

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <bilevel/outcome/whole_number.hpp>
+#include <bilevel/outcome/foreign_json.hpp>
 
 namespace tuning {
 namespace {

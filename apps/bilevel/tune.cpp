@@ -156,7 +156,8 @@ void print(const TuneArguments& a, const tuning::Prepared& p, const TuneResult& 
       r.tuned.test ? "on the test rows" : "on the validation rows");
   const auto row = [&](const std::string& what, const Fitted& f) {
     const std::string cell = what + std::string(34 - std::min<std::size_t>(34, columns(what)), ' ');
-    say("{}{:>16.7g}{:>16}   {}\n", cell, f.validation_loss,
+    say("{}{:>16}{:>16}   {}\n", cell,
+        f.fitted ? fmt::format("{:.7g}", f.validation_loss) : std::string("not fitted"),
         f.test ? fmt::format("{:.7g}", f.test->loss) : std::string("–"),
         measures(f.test ? *f.test : f.validation));
   };

@@ -8,7 +8,7 @@
 
 #include <bilevel/outcome/atomic_file.hpp>
 #include <bilevel/outcome/base64.hpp>
-#include <bilevel/outcome/whole_number.hpp>
+#include <bilevel/outcome/foreign_json.hpp>
 
 namespace bilevel {
 namespace {
@@ -234,6 +234,7 @@ std::string sealed(std::string_view format, int version, std::string run) {
 std::string_view unsealed(std::string_view text, std::string_view format, int version) {
   const std::size_t field = text.substr(0, 200).find(run_field);
   const std::string_view head = text.substr(0, field);
+  require_shallow(text);
   const bool foreign = !head.starts_with(fmt::format("{{\"format\":\"{}\",", format));
   if (foreign && json::accept(text)) throw InvalidInput("it is not a bilevel checkpoint");
   if (foreign || field == std::string_view::npos || !text.ends_with("}}\n"))

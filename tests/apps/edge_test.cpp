@@ -58,11 +58,12 @@ TEST(Edge, NamesDoNotReachTheTerminalAsCommands) {
   const std::string evil =
       "\x1b]0;evil\x07\x1b[31m\xc2\x9b"
       "2J\xe2\x80\xae";
-  std::string table = evil + "one,two" + evil + ",why" + evil + "\n";
+  std::string table = "one" + evil + ",two" + evil + ",why" + evil + "\n";
   for (int i = 0; i < 60; ++i)
     table += fmt::format("{},{},{}\n", i % 7, i % 11, (i % 7 > 3 ? "yes" : "no") + evil);
   const std::string data = write("escapes" + evil + ".csv", table), model = scratch("escapes.json");
-  const std::string quoted = "'" + data + "'";
+  // So many of them are no text to the program unless it is told so.
+  const std::string quoted = "'" + data + "' --format csv";
   const auto expect_harmless = [&](const Result& r) {
     EXPECT_TRUE(harmless(r.out)) << r.out;
     EXPECT_TRUE(harmless(r.err)) << r.err;
@@ -87,7 +88,7 @@ TEST(Edge, NamesDoNotReachTheTerminalAsCommands) {
 
 TEST(Edge, EmptyNamesOfFilesAreRefused) {
   for (const char* command :
-       {"tune --example --save ''", "tune --example --json ''", "tune --example --report=''",
+       {"tune --example --save ''", "tune --example --json ''", "tune --example --report ''",
         "tune --example --checkpoint ''", "train --epochs 1 --save ''", "train --netlist ''",
         "clean x.csv --output ''", "clean x.csv --ranking ''", "solve --problem ridge --json ''",
         "solve --problem ridge --checkpoint ''", "predict a b --output ''",

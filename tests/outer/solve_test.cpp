@@ -184,8 +184,7 @@ TEST(Solve, StatusesSayWhyItStopped) {
 TEST(Solve, AnEndWithinAnEvaluationIsResumed) {
   const std::string path = scratch("within");
   SolveOptions options;
-  options.gradient_tolerance = 1e-9;
-  Session whole("logistic", seeded(4), "lbfgs", "implicit-cg", "lbfgs");
+  Session whole("log-cosh", seeded(4), "lbfgs", "implicit-cg", "lbfgs");
   const Summary expected = whole.solve(options);
   ASSERT_EQ(expected.status, Status::converged) << expected.message;
   int within = 0;
@@ -197,7 +196,7 @@ TEST(Solve, AnEndWithinAnEvaluationIsResumed) {
     long looks = 0;
     const StopToken stop([&] { return looks++ >= moment; });
     options.stop = &stop;
-    Session cut("logistic", seeded(4), "lbfgs", "implicit-cg", "lbfgs");
+    Session cut("log-cosh", seeded(4), "lbfgs", "implicit-cg", "lbfgs");
     cut.problem->obey(&stop);
     const Summary s = cut.solve(options);
     if (looks <= moment) continue;
@@ -207,7 +206,7 @@ TEST(Solve, AnEndWithinAnEvaluationIsResumed) {
     ASSERT_TRUE(std::filesystem::exists(path));
     options.stop = nullptr;
     options.resume = true;
-    Session rest("logistic", seeded(4), "lbfgs", "implicit-cg", "lbfgs");
+    Session rest("log-cosh", seeded(4), "lbfgs", "implicit-cg", "lbfgs");
     const Summary r = rest.solve(options);
     EXPECT_EQ(r.theta, expected.theta);
     EXPECT_EQ(r.evaluations, expected.evaluations);

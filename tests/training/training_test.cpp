@@ -1,5 +1,6 @@
 #include "training/trainer.hpp"
 
+#include <atomic>
 #include <filesystem>
 
 #include <gtest/gtest.h>
@@ -195,13 +196,15 @@ TEST(Train, AStoppedRunGoesOnToTheSameBits) {
     const TrainData data = load(task);
     const Settings settings = settings_of(task, data);
     const TrainResult whole = train(settings, data, {});
-    int calls = 0;
-    TrainControl control{.checkpoint = scratch("run.ckpt"), .identity = "this"};
-    control.interrupted = [&] { return ++calls % 40 == 0; };
-    TrainResult parts = train(settings, data, control);
+    // Asked in the middle of phases, of tests and of probes; later every time, so that there is an end.
     int stops = 0;
+    std::atomic<int> calls = 0;
+    TrainControl control{.checkpoint = scratch("run.ckpt"), .identity = "this"};
+    control.interrupted = [&] { return ++calls > 150 * (stops + 1); };
+    TrainResult parts = train(settings, data, control);
     for (; parts.status == Status::interrupted; ++stops) {
       control.resume = true;
+      calls = 0;
       parts = train(settings, data, control);
     }
     EXPECT_GE(stops, 2);

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -9,14 +11,15 @@
 
 namespace bilevel {
 
-/// Asks long loops to end before they are done: from a moment on, or once somebody says so. Whoever starts the
-/// work owns it and hands a pointer down; loops look at it once an iteration, from any thread.
+/// Asks long loops to end before they are done: from a moment on, or once somebody says so. Whoever starts
+/// the work owns it and hands a pointer down; loops look at it once an iteration, from any thread.
 class StopToken {
  public:
-  /// `asked` says whether somebody wants an end; must be safe to call from several threads. The time is over
-  /// after so many seconds from now on; 0: never.
+  /// `asked` says whether somebody wants an end; must be safe to call from several threads. Once it has said
+  /// so it is not asked again: what one loop was told, all others are. The time is over after so many seconds
+  /// from now on; 0: never.
   explicit StopToken(std::function<bool()> asked, double seconds = 0)
-      : asked_(std::move(asked)), seconds_(seconds) {}
+      : asked_(asked ? lasting(std::move(asked)) : nullptr), seconds_(seconds) {}
 
   /// interrupted or time_limit where the work shall end; nothing where it goes on.
   std::optional<Status> wanted() const {
@@ -26,6 +29,13 @@ class StopToken {
   }
 
  private:
+  static std::function<bool()> lasting(std::function<bool()> asked) {
+    return [asked = std::move(asked), said = std::make_shared<std::atomic<bool>>(false)] {
+      if (!*said && asked()) *said = true;
+      return said->load();
+    };
+  }
+
   std::function<bool()> asked_;
   double seconds_;
   Stopwatch watch_;

@@ -3,12 +3,32 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 
 #include <bilevel/outcome/violations.hpp>
 
 namespace bilevel {
+
+/// Refuses JSON that is nested deeper than any file of bilevel, before it is parsed: copies of it would overflow
+/// the stack.
+inline void require_shallow(std::string_view json) {
+  constexpr int most = 32;
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (quoted && c == '\\')
+      ++i;
+    else if (c == '"')
+      quoted = !quoted;
+    else if (!quoted && (c == '[' || c == '{') && ++depth > most)
+      throw InvalidInput(fmt::format("it is nested more than {} times", most));
+    else if (!quoted && (c == ']' || c == '}'))
+      --depth;
+  }
+}
 
 /// A whole number within its range from a JSON value of nlohmann's, whose own conversion turns fractions,
 /// truths and numbers of any size into some integer. Throws InvalidInput.
