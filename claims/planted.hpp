@@ -64,6 +64,7 @@ class Passing : public Base {
     honest_.linearise(phi, theta, beta, static_cast<WrongCurvature&>(*reuse).honest);
   }
   bilevel::Capabilities capabilities() const override { return honest_.capabilities(); }
+  const bilevel::StopToken* stop_token() const override { return honest_.stop_token(); }
   bilevel::Constants constants(const Vec& theta, const Vec& center, double radius) override {
     return honest_.constants(theta, center, radius);
   }

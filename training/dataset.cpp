@@ -223,6 +223,18 @@ TrainData load(const TrainTask& task) {
         fmt::format("{}: there are {} different labels; train is for classes (is the label in another "
                     "column? --target names it)",
                     file, out.classes.size()));
+  // A quantity that happens to be counted in whole numbers: many of them, and hardly any twice. Words, and
+  // numbers that are said to be categories, are classes.
+  constexpr std::size_t many = 30, rows_a_class = 5;
+  if (d.levels.empty() && out.classes.size() > many && names.size() < rows_a_class * out.classes.size())
+    throw InvalidInput(
+        fmt::format("{}: the target is {} different numbers from {} to {} in {} rows, a quantity rather than "
+                    "classes, and train "
+                    "tells classes apart: bilevel tune predicts quantities, --target names another column{}",
+                    file, out.classes.size(), out.classes.front(), out.classes.back(), names.size(),
+                    reading.labels.empty() && !d.schema.columns.empty()
+                        ? fmt::format(", --categorical '{}' takes each number as a class", d.target_name)
+                        : ""));
   const std::vector<int> labels = indices_of(names, out.classes, file);
   out.image = d.image;
   out.notes = d.notes;

@@ -48,6 +48,7 @@ class ByLibrary final : public GradientSource {
         {Eigen::Map<const Eigen::MatrixXf>(inputs, a.inputs(), batch).cast<double>(),
          Eigen::Map<const Eigen::MatrixXf>(targets, a.outputs(), batch).cast<double>()},
         wide);
+    problem.obey(settings_.propagation.free.stop);
     networks::RelaxationOptions tight = settings_.propagation.free;
     tight.max_steps = std::max(1000l, 50 * tight.max_steps);
     tight.tolerance = settings_.propagation.free.tolerance > 0 ? settings_.propagation.free.tolerance : 1e-6;

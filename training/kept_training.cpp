@@ -2,10 +2,12 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include <nlohmann/json.hpp>
 
 #include <bilevel/outcome/atomic_file.hpp>
+#include <bilevel/outcome/foreign_json.hpp>
 #include <bilevel/outer/checkpoint.hpp>
 
 namespace training {
@@ -79,6 +81,7 @@ KeptTraining read_kept(const std::string& path, const std::string& identity) {
   const std::size_t end = text->find('\n');
   if (end == std::string::npos) throw refuse("it is cut off");
   try {
+    bilevel::require_shallow(std::string_view(*text).substr(0, end));
     const Json j = Json::parse(text->substr(0, end));
     if (j.value("format", "") != format_name) throw InvalidInput("it keeps no training run");
     if (j.at("version") != format_version)
@@ -92,17 +95,18 @@ KeptTraining read_kept(const std::string& path, const std::string& identity) {
         whole.substr(whole.size() - 16))
       throw InvalidInput("it is cut off or damaged");
     KeptTraining k;
-    k.epoch = j.at("epoch");
-    k.batch = j.at("batch");
-    k.steps = j.at("steps");
+    constexpr auto most_epochs = std::numeric_limits<int>::max();
+    k.epoch = static_cast<int>(bilevel::whole_number(j.at("epoch"), 0, most_epochs));
+    k.batch = bilevel::whole_number(j.at("batch"), 0);
+    k.steps = bilevel::whole_number(j.at("steps"), 0);
     k.seconds = j.at("seconds");
     k.epoch_seconds = j.at("epoch_seconds");
     const Json& sums = j.at("sums");
     k.cost = sums.at(0), k.wrong = sums.at(1), k.residual = sums.at(2), k.nudged_residual = sums.at(3),
-    k.samples = sums.at(4);
+    k.samples = bilevel::whole_number(sums.at(4), 0);
     std::size_t at = 0, which = 0;
     for (auto* each : vectors_of(k)) {
-      const auto size = j.at("sizes").at(which++).get<std::size_t>();
+      const auto size = static_cast<std::size_t>(bilevel::whole_number(j.at("sizes").at(which++), 0));
       if (size > (bytes.size() - at) / sizeof(float)) throw InvalidInput("it is cut off");
       each->resize(static_cast<Index>(size));
       if (size > 0) std::memcpy(each->data(), bytes.data() + at, size * sizeof(float));
@@ -115,7 +119,7 @@ KeptTraining read_kept(const std::string& path, const std::string& identity) {
       for_each_field(e, [&](double& value) { value = number(fields.at(i++)); });
       k.epochs.push_back(e);
     }
-    if (k.epoch != static_cast<int>(k.epochs.size()) || k.batch < 0 || k.steps < 0 || k.samples < 0)
+    if (k.epoch != static_cast<int>(k.epochs.size()) || at != bytes.size())
       throw InvalidInput("it is damaged");
     return k;
   } catch (const Json::exception&) {

@@ -9,6 +9,7 @@
 #include <bilevel/networks/netlist.hpp>
 #include <bilevel/outcome/atomic_file.hpp>
 #include <bilevel/outcome/base64.hpp>
+#include <bilevel/outcome/foreign_json.hpp>
 
 #include "tuning/schema_json.hpp"
 
@@ -72,16 +73,17 @@ SavedNetwork read_network(const std::string& path) {
   const std::optional<std::string> text = bilevel::read_file(path);
   if (!text) throw refuse("the file cannot be read");
   try {
+    bilevel::require_shallow(*text);
     const Json j = Json::parse(*text);
     if (!j.is_object() || j.value("format", "") != format_name)
       throw InvalidInput("it is no network of bilevel");
-    if (j.at("version") != format_version)
-      throw InvalidInput(fmt::format("it has version {}, this program reads version {}",
-                                     j.at("version").dump(), format_version));
+    if (const auto version = bilevel::whole_number(j.at("version")); version != format_version)
+      throw InvalidInput(
+          fmt::format("it has version {}, this program reads version {}", version, format_version));
     SavedNetwork n;
     networks::Architecture& a = n.settings.architecture;
     a.energy = networks::energy_of(j.at("energy").get<std::string>());
-    a.layers = j.at("layers").get<std::vector<Index>>();
+    a.layers = tuning::whole_numbers(j.at("layers"));
     a.activation = networks::activation_of(j.at("activation").get<std::string>());
     a.read_out = networks::read_out_of(j.at("read_out").get<std::string>());
     a.input_gain = j.at("input_gain");
@@ -90,7 +92,7 @@ SavedNetwork read_network(const std::string& path) {
     networks::RelaxationOptions& free = n.settings.propagation.free;
     free.schedule = networks::schedule_of(j.at("schedule").get<std::string>());
     free.step = j.at("step");
-    free.max_steps = j.at("free_steps");
+    free.max_steps = bilevel::whole_number(j.at("free_steps"));
     free.tolerance = j.at("tolerance");
     free.validate("network").throw_if_any();
     n.classes = j.at("classes").get<std::vector<std::string>>();
@@ -121,6 +123,9 @@ bool is_network(const std::string& path) {
 
 Matrix outputs_of(const SavedNetwork& n, const bilevel::data::Dataset& d) {
   const networks::Architecture& a = n.settings.architecture;
+  if (d.features() != a.inputs())
+    throw InvalidInput(
+        fmt::format("{}: has {} features, the network takes {}", d.source, d.features(), a.inputs()));
   Matrix inputs = columns_of(d, all_rows(d.rows()));
   rescale(n.shift, n.factor, inputs);
   for (Index i = 0; i < inputs.cols(); ++i)

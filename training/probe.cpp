@@ -36,6 +36,7 @@ Probe GradientProbe::compare(GradientSource& source, const Eigen::VectorXf& thet
   Eigen::VectorXf used = Eigen::VectorXf::Zero(theta.size());
   const auto outcome = source.gradient(theta, inputs_.data(), targets_.data(), inputs_.cols(), nullptr, used);
   networks::NetworkProblem problem = problem_of(settings_, inputs_, targets_, theta);
+  problem.obey(settings_.propagation.free.stop);
   networks::Relaxation relaxation(problem, tight(settings_));
   bilevel::EstimatorOptions options;
   options.certificate.enabled = certified;
@@ -63,6 +64,7 @@ Probe GradientProbe::compare(GradientSource& source, const Eigen::VectorXf& thet
 
 std::vector<Trace> GradientProbe::traces(const Eigen::VectorXf& theta) const {
   networks::NetworkProblem problem = problem_of(settings_, inputs_, targets_, theta);
+  problem.obey(settings_.propagation.free.stop);
   const Eigen::VectorXd wide = problem.initial_theta();
   const auto follow = [&](double beta, const networks::RelaxationOptions& options, Eigen::VectorXd& phi) {
     // One step after the other; sweeps go up and down in turn, so theirs are all taken from the start.

@@ -16,7 +16,11 @@ namespace training {
 namespace {
 
 using bilevel::Status;
+using bilevel::StopToken;
 using bilevel::Stopwatch;
+
+/// Seconds that a last look at the test rows may take once a run was to end.
+constexpr double grace = 0.6;
 
 /// A run in the middle of an epoch keeps itself every second, or so seldom that it costs a fiftieth of the
 /// time; at the end of one in any case.
@@ -31,18 +35,25 @@ std::vector<Index> shuffled(Index rows, std::uint64_t seed, int epoch) {
   return order;
 }
 
+Settings obedient(Settings s, const StopToken* stop) {
+  s.propagation.free.stop = s.propagation.nudged.stop = stop;
+  return s;
+}
+
 class Run {
  public:
   Run(const Settings& s, const TrainData& d, const TrainControl& c, const Eigen::VectorXf* start)
-      : s_(s),
+      : stop_(c.interrupted, s.seconds),
+        s_(obedient(s, &stop_)),
         d_(d),
         c_(c),
         weights_(
             s, start ? *start
                      : bilevel::networks::initial_parameters(s.architecture, s.seed, s.scale).cast<float>()),
-        source_(make_gradient_source(s)),
-        evaluation_(s.architecture, s.propagation),
-        probe_(s, d),
+        source_(make_gradient_source(s_)),
+        look_([this] { return last_look_ > 0 ? elapsed() > last_look_ : stop_.wanted().has_value(); }),
+        evaluation_(s.architecture, obedient(s, &look_).propagation),
+        probe_(s_, d),
         gradient_(weights_.theta().size()),
         inputs_(d.features(), s.batch),
         targets_(s.architecture.outputs(), s.batch) {
@@ -61,6 +72,7 @@ class Run {
   bool finish_epoch();
   std::string fault_of(const bilevel::networks::BatchOutcome& outcome);
   bool diverge(const std::string& where);
+  bool stop_here();
   void remember();
   void save();
   void write(const KeptTraining& kept);
@@ -72,11 +84,13 @@ class Run {
     return false;
   }
 
-  const Settings& s_;
+  StopToken stop_;
+  const Settings s_;
   const TrainData& d_;
   const TrainControl& c_;
   Weights weights_;
   std::unique_ptr<GradientSource> source_;
+  StopToken look_;  // of the test rows
   bilevel::networks::Propagation<float> evaluation_;
   GradientProbe probe_;
   Eigen::VectorXf gradient_;
@@ -88,7 +102,7 @@ class Run {
   std::string fault_;  // why a batch or an epoch ended the run
   std::string good_at_ = "the start";
   double writing_ = 0;  // seconds that it took to keep the run, the last time
-  double before_ = 0, saved_ = 0, epoch_began_ = 0;
+  double before_ = 0, saved_ = 0, epoch_began_ = 0, last_look_ = 0;
 };
 
 void Run::remember() {
@@ -155,6 +169,8 @@ bool Run::batch(const std::vector<Index>& order, Index first, double factor) {
   source_->seek(static_cast<std::uint64_t>(weights_.steps));
   const auto outcome = source_->gradient(weights_.theta(), inputs_.data(), targets_.data(), count,
                                          s_.persistent ? states_.data() : nullptr, gradient_);
+  fault_.clear();
+  if (stop_.wanted()) return false;
   fault_ = fault_of(outcome);
   if (!fault_.empty()) return false;
   if (s_.persistent)
@@ -172,6 +188,15 @@ bool Run::batch(const std::vector<Index>& order, Index first, double factor) {
   return true;
 }
 
+/// Keeps the run as it stands, where it was to end.
+bool Run::stop_here() {
+  save();
+  return stop_.wanted() == Status::interrupted
+             ? stop(Status::interrupted, fmt::format("stopped in epoch {}", kept_.epoch + 1))
+             : stop(Status::time_limit, fmt::format("{:.0f} s are over, in epoch {} of {}", s_.seconds,
+                                                    kept_.epoch + 1, s_.epochs));
+}
+
 /// False where the run ends here.
 bool Run::epoch() {
   const std::vector<Index> order = shuffled(d_.train.rows(), s_.seed, kept_.epoch);
@@ -181,7 +206,9 @@ bool Run::epoch() {
   double shown = 0;
   while (kept_.batch < batches) {
     if (!batch(order, kept_.batch * s_.batch, factor))
-      return diverge(fmt::format("in epoch {}, batch {} of {}", kept_.epoch + 1, kept_.batch + 1, batches));
+      return fault_.empty() ? stop_here()
+                            : diverge(fmt::format("in epoch {}, batch {} of {}", kept_.epoch + 1,
+                                                  kept_.batch + 1, batches));
     ++kept_.batch;
     const double now = elapsed();
     kept_.epoch_seconds = now - epoch_began_;
@@ -192,17 +219,11 @@ bool Run::epoch() {
                               100 * kept_.wrong / static_cast<double>(kept_.samples),
                               static_cast<double>(kept_.samples) / kept_.epoch_seconds));
     }
-    const bool interrupted = c_.interrupted();
-    const bool over = s_.seconds > 0 && watch_.seconds() >= s_.seconds;
-    if ((interrupted || over) && kept_.batch < batches) {
-      save();
-      return interrupted ? stop(Status::interrupted, fmt::format("stopped in epoch {}", kept_.epoch + 1))
-                         : stop(Status::time_limit, fmt::format("{:.0f} s are over, in epoch {} of {}",
-                                                                s_.seconds, kept_.epoch + 1, s_.epochs));
-    }
+    if (stop_.wanted() && kept_.batch < batches) return stop_here();
     if (now - saved_ > std::max(least_between, most_share * writing_)) save();
   }
-  return finish_epoch() || diverge(fmt::format("at the end of epoch {}", kept_.epoch));
+  if (finish_epoch()) return true;
+  return fault_.empty() ? stop_here() : diverge(fmt::format("at the end of epoch {}", kept_.epoch));
 }
 
 bool Run::finish_epoch() {
@@ -217,12 +238,22 @@ bool Run::finish_epoch() {
   e.samples_per_second = samples / e.seconds;
   e.learning_rate = s_.learning_rates[0] * std::pow(s_.decay, e.epoch - 1);
   const auto test = conclude();
+  // All rows were learned from, and the test is repeated once the run goes on.
+  const auto cut = [&] {
+    if (!stop_.wanted()) return false;
+    --kept_.epoch;
+    concluded_ = false;
+    return true;
+  };
+  fault_.clear();
+  if (cut()) return false;
   fault_ = weights_.theta().allFinite() ? fault_of(test) : "a weight is not finite";
   if (!fault_.empty()) return false;
   e.test_error = static_cast<double>(test.wrong) / static_cast<double>(d_.test.rows());
   e.test_cost = test.cost;
   if (s_.probe > 0) {
     const Probe probe = probe_.compare(*source_, weights_.theta(), false);
+    if (cut()) return false;
     e.gradient_cosine = probe.cosine;
     e.gradient_error = probe.relative_error;
   }
@@ -303,11 +334,18 @@ TrainResult Run::run() {
   if (!source_->warning().empty()) result_.warnings.push_back(source_->warning());
   c_.progress("looking at the result");
   result_.theta = weights_.theta();
-  if (!concluded_) conclude();
   // Who stops a run wants it to stop.
-  if (s_.probe > 0 && result_.status != Status::interrupted) {
+  if (stop_.wanted()) last_look_ = elapsed() + grace;
+  if (!concluded_) conclude();
+  if (last_look_ > 0 && look_.wanted()) {
+    result_.outputs.resize(0, 0);
+    result_.predicted.clear();
+    result_.warnings.push_back("there was no time to look at the test rows once more");
+  }
+  if (s_.probe > 0 && !stop_.wanted()) {
     result_.probe = probe_.compare(*source_, result_.theta, true);
     result_.traces = probe_.traces(result_.theta);
+    if (stop_.wanted()) result_.probe.reset(), result_.traces.clear();
   }
   if (!result_.epochs.empty()) {
     // Outputs that answer to nothing any more: clipped units that all sit at a bound.

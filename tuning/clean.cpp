@@ -84,6 +84,8 @@ CleanResult clean(const CleanTask& task, const CleanData& c, const TuneControl& 
   r.warnings = c.warnings;
   problems::SampleWeights problem(c.samples, static_cast<Index>(c.classes.size()), c.training(), c.trusted(),
                                   c.lambda);
+  const bilevel::StopToken stop(control.interrupted, task.seconds);
+  problem.obey(&stop);
   const auto inner = bilevel::make_inner_solver<Vec>("trust-region", problem);
 
   control.progress("a plain fit of all rows");
@@ -104,7 +106,7 @@ CleanResult clean(const CleanTask& task, const CleanData& c, const TuneControl& 
   bilevel::SolveOptions options;
   options.max_iterations = task.iterations;
   options.relative_decrease = task.decrease;
-  if (task.seconds > 0) options.max_seconds = task.seconds;
+  options.stop = &stop;
   options.tolerances = {.inner = 1e-6, .adjoint = 1e-6, .floor = 1e-11};
   options.box = {Vec::Constant(c.training_rows, -clean_bound), Vec::Constant(c.training_rows, clean_bound)};
   options.identity = control.identity;

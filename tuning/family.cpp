@@ -44,11 +44,16 @@ Family family_of(const Prepared& p, std::string kind, const PenaltyMap& map, std
   return f;
 }
 
-Family adaptive_family(const Prepared& p, const std::vector<Vec>& phi) {
+Family adaptive_family(const Prepared& p, const std::vector<Vec>& phi, const std::vector<Vec>& alone) {
   Family f = family_of(p, "adaptive", PenaltyMap::global(static_cast<Index>(p.names.size()), p.outputs),
                        p.hyperparameters);
-  for (std::size_t k = 0; k < f.folds.size(); ++k) f.folds[k].slope = slopes(p, phi[k]);
-  f.final.slope = slopes(p, phi.back());
+  const auto both = [&](std::size_t k) {
+    const Vec together = slopes(p, phi[k]);
+    // The lasso has no coefficients at all under a strong penalty.
+    return alone[k].isZero(0) ? together : Vec(0.5 * (together + slopes(p, alone[k])));
+  };
+  for (std::size_t k = 0; k < f.folds.size(); ++k) f.folds[k].slope = both(k);
+  f.final.slope = both(phi.size() - 1);
   f.parts = 0;
   return f;
 }

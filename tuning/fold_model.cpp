@@ -69,6 +69,7 @@ class SmoothFold final : public FoldModel {
   Vec standardised_coefficients(const Vec& phi) const override {
     return model_.standardised_coefficients(phi);
   }
+  void obey(const bilevel::StopToken* stop) override { model_.obey(stop); }
   Index parameters() const override { return model_.initial_phi().size(); }
   DataLoss& training() override { return model_.training(); }
   DataLoss& validation() override { return model_.validation(); }
@@ -78,6 +79,11 @@ class SmoothFold final : public FoldModel {
   std::string inner_name_, adjoint_name_;
   std::unique_ptr<bilevel::InnerSolver<Vec>> inner_;
 };
+
+bilevel::Status status_of(const Lasso::Settled& settled, const Lasso& problem) {
+  if (settled.converged) return bilevel::Status::converged;
+  return bilevel::stop_wanted(problem.stop_token()).value_or(bilevel::Status::stalled);
+}
 
 class CoordinateDescent final : public bilevel::InnerSolver<Vec> {
  public:
@@ -92,7 +98,7 @@ class CoordinateDescent final : public bilevel::InnerSolver<Vec> {
     s.residual_norm = settled.kkt;
     s.tolerance = tolerance_;
     s.iterations = settled.sweeps;
-    s.status = settled.converged ? bilevel::Status::converged : bilevel::Status::stalled;
+    s.status = status_of(settled, problem_);
     s.message = std::move(settled.message);
     s.cost.inner_gradients = settled.passes;
     return s;
@@ -127,7 +133,7 @@ class LassoFold final : public FoldModel {
     Lasso::Settled found = model_.settle(theta, start, tolerance);
     Settled settled;
     settled.outer_value = model_.outer(found.phi, theta, {});
-    settled.status = found.converged ? bilevel::Status::converged : bilevel::Status::stalled;
+    settled.status = status_of(found, model_);
     settled.message = std::move(found.message);
     settled.warning = model_.support(found.phi, theta).warning;
     settled.phi = std::move(found.phi);
@@ -154,6 +160,7 @@ class LassoFold final : public FoldModel {
     out.head(phi.size()) = phi;
     return out;
   }
+  void obey(const bilevel::StopToken* stop) override { model_.obey(stop); }
   Index parameters() const override { return model_.initial_phi().size(); }
   DataLoss& training() override { return model_.training(); }
   DataLoss& validation() override { return model_.validation(); }

@@ -35,6 +35,8 @@ class FoldModel {
   /// Coefficients of the features as stored, and of the standardised ones: see PenalisedModel.
   virtual Vec stored_coefficients(const Vec& phi) const = 0;
   virtual Vec standardised_coefficients(const Vec& phi) const = 0;
+  /// Everything that it settles ends early where this says so; null: never.
+  virtual void obey(const bilevel::StopToken* stop) = 0;
   virtual Index parameters() const = 0;  ///< |φ|
   virtual bilevel::problems::DataLoss& training() = 0;
   virtual bilevel::problems::DataLoss& validation() = 0;

@@ -1,5 +1,6 @@
 #include "folds.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -27,12 +28,25 @@ void Folds::use(const Family& family) {
   if (kept_) kept_->use(family.final);
 }
 
+void Folds::obey(const bilevel::StopToken* stop) {
+  for (auto& fold : folds_) fold->obey(stop);
+  if (kept_) kept_->obey(stop);
+}
+
+bool Folds::cut_short(const All& settled) {
+  return std::any_of(settled.begin(), settled.end(), [](const FoldModel::Settled& each) {
+    return each.status == Status::interrupted || each.status == Status::time_limit;
+  });
+}
+
 Folds::All Folds::settle(const Vec& theta, const std::vector<Vec>& warm, double tolerance, bool with_kept) {
   All settled(folds_.size() + (with_kept && kept_ ? 1 : 0));
   bilevel::side_by_side(settled.size(), [&](std::size_t k) {
     FoldModel& model = k < folds_.size() ? *folds_[k] : *kept_;
     const std::size_t from = k < warm.size() ? k : 0;
-    settled[k] = model.settle(theta, from < warm.size() ? &warm[from] : nullptr, tolerance);
+    // What was kept in a file may have any size.
+    const bool fits = from < warm.size() && warm[from].size() == model.parameters();
+    settled[k] = model.settle(theta, fits ? &warm[from] : nullptr, tolerance);
   });
   return settled;
 }
@@ -67,6 +81,12 @@ Fitted Folds::fit(const Family& family, const Vec& theta, const std::vector<Vec>
   fitted.log_lambda = reported_penalties(prepared_, family, theta);
   fitted.names = family.names;
   const All settled = settle(theta, warm, 1e-10, true);
+  if (cut_short(settled)) {
+    fitted.coefficients = kept().standardised_coefficients(settled.back().phi);
+    fitted.coefficients.setConstant(bilevel::unknown);
+    return fitted;
+  }
+  fitted.fitted = true;
   for (const auto& each : settled) {
     if (!each.warning.empty() && fitted.warning.empty()) fitted.warning = each.warning;
     if (each.status != Status::converged && fitted.warning.empty())

@@ -25,6 +25,7 @@ struct Fitted {
   std::optional<Quality> test;
   std::vector<double> test_losses, test_weights;
   std::string warning;  ///< what makes its derivative doubtful; empty if nothing
+  bool fitted = false;  ///< false: the run was to end before it was; all but θ is unknown
 };
 
 /// The models of all folds, and the one that is kept.
@@ -38,6 +39,10 @@ class Folds {
   std::string solvers() const { return folds_[0]->solvers(); }
   /// Everything below is in the penalties of this family from now on.
   void use(const Family& family);
+  /// Everything that settles ends early where this says so; null: never.
+  void obey(const bilevel::StopToken* stop);
+  /// Whether a fit ended because it was told to.
+  static bool cut_short(const All& settled);
 
   /// All folds side by side, each from its own `warm` state where there is one. The kept model is the last;
   /// with a hold-out that is not refitted it is the only fold.

@@ -7,10 +7,18 @@
 #include <nlohmann/json.hpp>
 
 #include <bilevel/outcome/atomic_file.hpp>
+#include <bilevel/outer/checkpoint.hpp>
 
 namespace tuning {
 
 using nlohmann::json;
+
+namespace {
+
+constexpr std::string_view format_name = "bilevel-grid";
+constexpr int format_version = 2;  // 1 had no checksum
+
+}  // namespace
 
 Grid::Grid(std::string path, std::string identity, bool resume)
     : path_(std::move(path)), identity_(std::move(identity)) {
@@ -18,11 +26,8 @@ Grid::Grid(std::string path, std::string identity, bool resume)
   const std::optional<std::string> text = bilevel::read_file(path_);
   if (!text) throw InvalidInput(fmt::format("cannot resume from {}: the file cannot be opened", path_));
   try {
-    const json file = json::parse(*text);
-    if (file.at("identity") != identity_)
-      throw InvalidInput(fmt::format(
-          "cannot resume from {}: it belongs to another run; start without --resume or name the right file",
-          path_));
+    const json file = json::parse(bilevel::unsealed(*text, format_name, format_version));
+    if (file.at("identity") != identity_) throw InvalidInput("it belongs to another run");
     for (const json& p : file.at("points")) {
       GridPoint point{p.at(0), bilevel::unknown, p.at(2)};
       if (p.at(1).is_number()) point.validation_loss = p.at(1);
@@ -36,6 +41,9 @@ Grid::Grid(std::string path, std::string identity, bool resume)
   } catch (const json::exception&) {
     throw InvalidInput(
         fmt::format("cannot resume from {}: the file is damaged; start without --resume", path_));
+  } catch (const InvalidInput& error) {
+    throw InvalidInput(fmt::format("cannot resume from {}: {}; start without --resume or name the right file",
+                                   path_, error.what()));
   }
 }
 
@@ -44,8 +52,7 @@ void Grid::add(GridPoint point, std::vector<Vec> phi) {
   points_.push_back(point);
   phi_ = std::move(phi);
   if (path_.empty()) return;
-  json file{
-      {"format", "bilevel-grid"}, {"identity", identity_}, {"points", json::array()}, {"phi", json::array()}};
+  json file{{"identity", identity_}, {"points", json::array()}, {"phi", json::array()}};
   for (const GridPoint& p : points_)
     file["points"].push_back(
         {p.log_lambda, std::isfinite(p.validation_loss) ? json(p.validation_loss) : json("nan"), p.seconds});
@@ -54,7 +61,8 @@ void Grid::add(GridPoint point, std::vector<Vec> phi) {
     for (const double x : one) list.push_back(x);
     file["phi"].push_back(std::move(list));
   }
-  const std::string problem = bilevel::replace_file(path_, file.dump(), false);
+  const std::string problem =
+      bilevel::replace_file(path_, bilevel::sealed(format_name, format_version, file.dump()), false);
   if (!problem.empty()) throw InvalidInput(problem);
 }
 

@@ -1,9 +1,12 @@
 #include "model_file.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <optional>
 
 #include <bilevel/outcome/atomic_file.hpp>
+#include <bilevel/outcome/foreign_json.hpp>
 
 #include "schema_json.hpp"
 
@@ -65,18 +68,19 @@ SavedModel read_model(const std::string& path) {
   const std::optional<std::string> text = bilevel::read_file(path);
   if (!text) throw refuse("the file cannot be read");
   try {
+    bilevel::require_shallow(*text);
     const Json j = Json::parse(*text);
     if (!j.is_object() || j.value("format", "") != format_name)
       throw InvalidInput("it is no model of bilevel");
-    if (j.at("version") != format_version)
-      throw InvalidInput(fmt::format("it has version {}, this program reads version {}",
-                                     j.at("version").dump(), format_version));
+    if (const auto version = bilevel::whole_number(j.at("version")); version != format_version)
+      throw InvalidInput(
+          fmt::format("it has version {}, this program reads version {}", version, format_version));
     SavedModel m;
     m.model = model_named(j.at("model").get<std::string>());
     m.schema = decode_schema(j.at("schema"));
-    m.columns = j.at("columns").get<std::vector<Index>>();
+    m.columns = whole_numbers(j.at("columns"));
     m.classes = j.at("classes").get<std::vector<std::string>>();
-    m.outputs = j.at("outputs");
+    m.outputs = bilevel::whole_number(j.at("outputs"));
     const Vec coefficients = vector(j.at("coefficients")), intercepts = vector(j.at("intercepts"));
     if (m.outputs < 1 || intercepts.size() != m.outputs ||
         coefficients.size() != static_cast<Index>(m.columns.size()) * m.outputs)
@@ -84,6 +88,10 @@ SavedModel read_model(const std::string& path) {
     for (const Index column : m.columns)
       if (column < 0 || column >= m.schema.features)
         throw InvalidInput(fmt::format("it names column {} of {}", column, m.schema.features));
+    if (std::adjacent_find(m.columns.begin(), m.columns.end(), std::greater_equal<>()) != m.columns.end())
+      throw InvalidInput("its columns do not ascend");
+    if (m.outputs > 1 && m.model != Model::softmax)
+      throw InvalidInput(fmt::format("a {} model has one output, not {}", name(m.model), m.outputs));
     if (classifies(m.model) && static_cast<Index>(m.classes.size()) != std::max<Index>(2, m.outputs))
       throw InvalidInput("its classes do not fit its outputs");
     m.coefficients.resize(coefficients.size() + intercepts.size());
@@ -110,6 +118,10 @@ SavedModel read_model(const std::string& path) {
 
 Eigen::MatrixXd margins(const SavedModel& m, const data::Dataset& d) {
   const Index c = m.outputs;
+  for (const Index column : m.columns)
+    if (column < 0 || column >= d.features())
+      throw InvalidInput(
+          fmt::format("{}: has {} features, the model uses number {}", d.source, d.features(), column));
   Eigen::MatrixXd weights = Eigen::MatrixXd::Zero(d.features(), c);
   for (std::size_t j = 0; j < m.columns.size(); ++j)
     weights.row(m.columns[j]) = m.coefficients.segment(static_cast<Index>(j) * c, c).transpose();

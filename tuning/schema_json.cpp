@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <bilevel/outcome/violations.hpp>
+#include <bilevel/outcome/foreign_json.hpp>
 
 namespace tuning {
 namespace {
@@ -47,14 +47,21 @@ data::Schema decode_schema(const Json& j) {
   s.zero_based = j.at("zero_based");
   s.target_name = j.at("target");
   s.target_levels = j.at("target_levels").get<std::vector<std::string>>();
-  s.features = j.at("features");
+  s.features = bilevel::whole_number(j.at("features"));
   s.names = j.at("names").get<std::vector<std::string>>();
   for (const Json& c : j.at("columns")) {
     data::Column column{c.at("name"), named(kinds, c.at("kind")), {}};
     if (c.contains("levels")) column.levels = c.at("levels").get<std::vector<std::string>>();
     s.columns.push_back(std::move(column));
   }
+  s.validate().throw_if_any();
   return s;
+}
+
+std::vector<data::Index> whole_numbers(const Json& list) {
+  std::vector<data::Index> numbers;
+  for (const Json& each : list) numbers.push_back(bilevel::whole_number(each));
+  return numbers;
 }
 
 }  // namespace tuning

@@ -29,7 +29,13 @@ constexpr double convincing = 1;
 class Run {
  public:
   Run(const Task& task, const Prepared& prepared, const TuneControl& control)
-      : task_(task), prepared_(prepared), control_(control), folds_(prepared), lower_(task.lower) {
+      : task_(task),
+        prepared_(prepared),
+        control_(control),
+        stop_(control.interrupted, task.seconds),
+        folds_(prepared),
+        lower_(task.lower) {
+    folds_.obey(&stop_);
     scale2_ = prepared.target_scale * prepared.target_scale;
     single_ = family_of(prepared, "single",
                         PenaltyMap::global(static_cast<Index>(prepared.names.size()), prepared.outputs), {"all"});
@@ -41,7 +47,7 @@ class Run {
   bool search_grid();
   /// The best single λ, settled to the last digit, and how it does row by row.
   struct Pilot {
-    Folds::All settled;
+    Folds::All settled, alone;  ///< and under the strongest penalty of the grid
     std::vector<double> losses, weights;
   };
   bool look_closer();
@@ -54,8 +60,7 @@ class Run {
   bilevel::Summary descend(const Family& family, const Vec& start, const std::string& ending);
   void widen(Family& family);
   void finish(const Family& family);
-  bool stopped() const { return control_.interrupted(); }
-  bool out_of_time() const { return task_.seconds > 0 && watch_.seconds() > task_.seconds; }
+  bool to_end() const { return stop_.wanted().has_value(); }
   Vec constant(const Family& family, double log_lambda) const;
   void set_box(Family& family) const;
   std::pair<double, double> gain(const Folds::All& settled);
@@ -64,6 +69,7 @@ class Run {
   const Task& task_;
   const Prepared& prepared_;
   const TuneControl& control_;
+  bilevel::StopToken stop_;
   Folds folds_;
   double lower_, scale2_ = 1;
   bilevel::Stopwatch watch_;
@@ -102,23 +108,28 @@ bool Run::search_grid() {
     return last <= least && before - last > 1e-4 * std::abs(before);
   };
   for (int k = static_cast<int>(grid.points().size()); k < task_.grid || still_falling(); ++k) {
-    if (k > 0 && out_of_time()) break;
     const double log_lambda = task_.upper - step * static_cast<double>(k);
     control_.progress(fmt::format("one λ for all: {} of {}", k + 1, std::max(k + 1, task_.grid)));
     bilevel::Stopwatch own;
     const auto settled = folds_.settle(constant(single_, log_lambda), grid.phi(), grid_tolerance, false);
+    if (Folds::cut_short(settled)) break;
     std::vector<Vec> phi;
     for (const auto& each : settled) phi.push_back(each.phi);
     grid.add({log_lambda, scale2_ * folds_.value(settled), own.seconds()}, std::move(phi));
-    if (stopped()) break;
+    if (to_end()) break;
   }
   result_.points = grid.points();
-  result_.grid_seconds = result_.points.back().seconds;
-  result_.grid_fits = static_cast<long>(result_.points.size() * folds_.count());
-  if (stopped()) {
+  const auto why = stop_.wanted();
+  if (result_.points.empty() ||
+      (why == Status::interrupted && static_cast<int>(result_.points.size()) < task_.grid)) {
+    result_.interrupted = why == Status::interrupted;
+    result_.summary.status = why.value_or(Status::interrupted);
+    result_.summary.message = sentence(result_.summary.status);
     result_.reached = fmt::format("after {} of {} single λ", result_.points.size(), task_.grid);
     return false;
   }
+  result_.grid_seconds = result_.points.back().seconds;
+  result_.grid_fits = static_cast<long>(result_.points.size() * folds_.count());
   best_ = *std::min_element(
       result_.points.begin(), result_.points.end(), [](const GridPoint& a, const GridPoint& b) {
         const bool known = std::isfinite(a.validation_loss);
@@ -132,11 +143,12 @@ bool Run::look_closer() {
   control_.progress("looking closer at the best single λ");
   folds_.use(single_);
   pilot_.settled = folds_.settle(constant(single_, best_.log_lambda), {}, 1e-10, true);
+  pilot_.alone = folds_.settle(constant(single_, task_.upper), {}, 1e-10, true);
+  if (Folds::cut_short(pilot_.settled) || Folds::cut_short(pilot_.alone)) return false;
   const Judged judged = folds_.judged(pilot_.settled);
   pilot_.losses = judged.losses();
   pilot_.weights = judged.weights();
-  result_.reached = "after the single λ";
-  return !stopped();
+  return !to_end();
 }
 
 /// By how much a model lowers the held-out loss of the best single λ, row by row, with its standard error.
@@ -152,7 +164,7 @@ bool Run::try_adaptive() {
   Choice& choice = result_.choice;
   control_.progress("penalties by the size of coefficients");
   const std::vector<Vec> phi = folds_.coefficients(pilot_.settled);
-  Family family = adaptive_family(prepared_, phi);
+  Family family = adaptive_family(prepared_, phi, folds_.coefficients(pilot_.alone));
   set_box(family);
   folds_.use(family);
   std::vector<Vec> warm;
@@ -169,11 +181,11 @@ bool Run::try_adaptive() {
       least = value;
       family.start = theta;
     }
-    if (stopped()) return false;
+    if (to_end()) return false;
   }
   if (family.start.size() == 0) return true;
   bilevel::Summary summary = descend(family, family.start, ".adaptive");
-  if (summary.status == Status::interrupted || stopped()) return false;
+  if (to_end()) return false;
   choice.gamma = summary.theta[1];
   folds_.use(family);
   const auto [fall, error] =
@@ -225,16 +237,16 @@ void Run::add_prior(Family& family) {
   choice.loss_scale = scale2_ * *choice.loss_scale;
 }
 
-/// Which penalties the data ask for.
+/// Which penalties the data ask for; none where there was no time to ask.
 Family Run::choose() {
   if (task_.penalty != Penalty::automatic) {
     Family family = asked_for();
     add_prior(family);
     return family;
   }
-  if (prepared_.penalties.count >= 3 && !out_of_time()) {
+  if (prepared_.penalties.count >= 3) {
     const bool differ = test_score();
-    if (stopped() || (differ && !out_of_time() && !try_adaptive())) return {};
+    if (to_end() || (differ && !try_adaptive())) return {};
     if (adaptive_) return adaptive_->first;
     if (differ) {
       Family family = asked_for();
@@ -253,8 +265,14 @@ bilevel::Summary Run::descend(const Family& family, const Vec& start, const std:
   bilevel::SolveOptions options;
   options.gradient_tolerance = task_.tolerance;
   options.max_iterations = task_.iterations;
-  // A moment at least: the limit says so itself then.
-  if (task_.seconds > 0) options.max_seconds = std::max(task_.seconds - watch_.seconds(), 1e-3);
+  // What is left but for the final fits, which are four more of the grid's, and a moment at least: the limit
+  // says so itself then.
+  const double reserve =
+      std::min(0.25 * task_.seconds, 5 * result_.grid_seconds / static_cast<double>(result_.points.size()));
+  const double left = task_.seconds - watch_.seconds() - reserve;
+  const bilevel::StopToken stop(control_.interrupted, task_.seconds > 0 ? std::max(left, 1e-3) : 0);
+  folds_.obey(&stop);
+  options.stop = &stop;
   options.box = family.box;
   options.identity = fmt::format("{} {}{} at {} above {}", control_.identity, family.kind, ending, start[0],
                                  family.box.lower[0]);
@@ -266,10 +284,11 @@ bilevel::Summary Run::descend(const Family& family, const Vec& start, const std:
     control_.progress(fmt::format("{}: step {:>3}  {} {:.8g}  gradient {:.1e} ± {:.0e} ({})", family.kind,
                                   h.iteration, family.precision > 0 ? "loss with prior" : "validation loss",
                                   scale2_ * h.outer_value, h.gradient_norm, h.bound, name(h.verdict)));
-    return !stopped();
+    return !control_.interrupted();
   };
   const auto optimizer = bilevel::make_lbfgs();
   bilevel::Summary summary = bilevel::solve<Vec>(*estimator, *optimizer, start, options);
+  folds_.obey(&stop_);
   result_.fits += summary.evaluations * static_cast<long>(folds_.count());
   return summary;
 }
@@ -296,12 +315,10 @@ void Run::minimise(Family& family) {
   for (std::size_t k = 0; k < starts.size(); ++k) {
     const Vec start = constant(family, std::clamp(starts[k], lower_, task_.upper));
     bilevel::Summary summary = descend(family, start, k == 0 ? "" : fmt::format(".{}", k));
-    const bool interrupted = summary.status == Status::interrupted;
+    const Status status = summary.status;
     if (k == 0 || summary.outer_value < result_.summary.outer_value) result_.summary = std::move(summary);
-    if (interrupted) {
-      result_.interrupted = true;
-      return;
-    }
+    result_.interrupted = status == Status::interrupted;
+    if (result_.interrupted || status == Status::time_limit) return;
     // Towards the bounds the loss is flat: penalties of no effect, or coefficients of zero. Where the best
     // single λ lies there and the descent ends at once, it gets a second start from the best one inside.
     if (k == 0 && result_.summary.iterations == 0 && family.parts > 1)
@@ -315,7 +332,7 @@ void Run::minimise(Family& family) {
 /// certificate follows. Not with a prior, which does not want them there.
 void Run::widen(Family& family) {
   if (family.precision > 0) return;
-  for (int k = 1; !result_.interrupted && !out_of_time(); ++k) {
+  for (int k = 1; !to_end(); ++k) {
     const bilevel::Summary& s = result_.summary;
     if (s.gradient.size() != s.theta.size() || s.theta.size() == 0) return;
     double cost = 0;
@@ -348,16 +365,24 @@ void Run::widen(Family& family) {
 
 void Run::finish(const Family& family) {
   control_.progress("fitting the final models");
+  const bool hurried = to_end();
+  const bilevel::StopToken stop(hurried ? std::function<bool()>() : control_.interrupted,
+                                hurried             ? control_.grace
+                                : task_.seconds > 0 ? task_.seconds - watch_.seconds() + control_.grace
+                                                    : 0);
+  folds_.obey(&stop);
   if (result_.summary.status == Status::time_limit)
     result_.summary.message = fmt::format(
-        "the {:g} s asked for are over, {:.1f} of them for the single λ, after {} iterations; "
-        "projected gradient norm {:.3g}",
-        task_.seconds, result_.grid_seconds, result_.summary.iterations, result_.summary.gradient_norm);
+        "the {:g} s asked for are over, {:.1f} of them for the single λ, after {} iterations{}", task_.seconds,
+        result_.grid_seconds, result_.summary.iterations,
+        std::isfinite(result_.summary.gradient_norm)
+            ? fmt::format("; projected gradient norm {:.3g}", result_.summary.gradient_norm)
+            : std::string());
   const std::vector<Vec> warm = folds_.apart(result_.summary.phi);
   const Vec best = constant(single_, best_.log_lambda);
-  result_.grid = folds_.fit(single_, best, warm);
   result_.tuned = folds_.fit(family, result_.summary.theta, warm);
-  if (task_.penalty == Penalty::automatic && family.parts == 1) {
+  result_.grid = folds_.fit(single_, best, warm);
+  if (task_.penalty == Penalty::automatic && family.parts == 1 && result_.grid.fitted) {
     // Between two values of the grid the loss is flat compared with what the rows can tell; where it is not,
     // they are few and nearly separated, and the best value for them is not the best for others.
     result_.tuned = result_.grid;
@@ -371,26 +396,34 @@ void Run::finish(const Family& family) {
           : prepared_.training_rows - prepared_.training_rows / static_cast<Index>(folds_.count())));
   result_.standard = folds_.fit(single_, constant(single_, standard), warm);
   if (!result_.tuned.warning.empty()) result_.warnings.push_back(result_.tuned.warning);
+  if (result_.tuned.fitted && !(result_.grid.fitted && result_.standard.fitted))
+    result_.warnings.push_back("there was no time to fit the models that the tuned one is compared with");
+  if (!result_.tuned.fitted && stop.wanted() == Status::interrupted) result_.interrupted = true;
+  if (result_.tuned.fitted && result_.grid.fitted && result_.standard.fitted)
+    compare_on_test(task_, prepared_, result_);
 }
 
 TuneResult Run::run() {
   result_.loss_scale = scale2_;
   result_.solvers = folds_.solvers();
-  Family family;
-  if (search_grid() && look_closer()) family = choose();
+  if (!search_grid()) return std::move(result_);
+  Family family = look_closer() ? choose() : Family();
   if (family.kind.empty()) {
-    result_.interrupted = true;
-    return std::move(result_);
+    // To end before anything was chosen: the best single λ serves.
+    family = single_;
+    result_.reached = "after the single λ";
+    result_.summary.status = stop_.wanted().value_or(Status::interrupted);
+    result_.summary.message = sentence(result_.summary.status);
+    result_.summary.theta = constant(single_, best_.log_lambda);
+    result_.interrupted = result_.summary.status == Status::interrupted;
+  } else {
+    minimise(family);
   }
   result_.choice.kind = family.kind;
-  minimise(family);
-  if (result_.interrupted && result_.summary.phi.size() == 0) return std::move(result_);
-  result_.reached.clear();
   finish(family);
   result_.fits += result_.grid_fits + 4 * static_cast<long>(folds_.count());
   result_.lower = lower_;
   result_.upper = task_.upper;
-  compare_on_test(task_, prepared_, result_);
   result_.seconds = watch_.seconds();
   return std::move(result_);
 }

@@ -43,7 +43,7 @@ struct TuneResult {
   double standard_difference_error = bilevel::unknown;  ///< of standard less grid
   double loss_scale = 1;  ///< the summary's losses times this are in units of the target
   bool interrupted = false;
-  /// Where it was interrupted before there was a model to show: what had been done. Else empty.
+  /// Where it ended before penalties were chosen: what had been done. Else empty.
   std::string reached;
 };
 
@@ -52,7 +52,8 @@ struct TuneControl {
   bool resume = false;
   std::string identity;
   std::function<void(const std::string&)> progress = [](const std::string&) {};
-  std::function<bool()> interrupted = [] { return false; };
+  std::function<bool()> interrupted = [] { return false; };  ///< called from several threads
+  double grace = 0.6;  ///< seconds that the final fits may take once the run was to end
 };
 
 /// First one λ for all over a grid; then the family of penalties that was asked for, or that the data favour,

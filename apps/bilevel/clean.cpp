@@ -57,16 +57,15 @@ bool trustworthy(const CleanResult& r) {
 }
 
 void print(const CleanArguments& a, const CleanData& c, const CleanResult& r) {
-  fmt::print("{}: {} training rows, {} trusted, {} for the test; {} features{}, {} classes\n", c.source,
-             c.training_rows, c.trusted_rows, c.test_rows, c.columns.size(),
-             c.storage == "sparse" ? " (sparse)" : "", c.classes.size());
-  fmt::print("softmax with one weight a training row, λ = {:g}; {}\n\n", c.lambda, c.scaling);
-  fmt::print("{} of {} training rows look mislabelled: weight below {:g}, and the model says otherwise\n",
-             coloured(Colour::bold, fmt::format("{}", r.flagged)), c.training_rows, a.task.threshold);
+  say("{}: {} training rows, {} trusted, {} for the test; {} features{}, {} classes\n", c.source,
+      c.training_rows, c.trusted_rows, c.test_rows, c.columns.size(),
+      c.storage == "sparse" ? " (sparse)" : "", c.classes.size());
+  say("softmax with one weight a training row, λ = {:g}; {}\n\n", c.lambda, c.scaling);
+  say("{} of {} training rows look mislabelled: weight below {:g}, and the model says otherwise\n",
+      coloured(Colour::bold, fmt::format("{}", r.flagged)), c.training_rows, a.task.threshold);
   if (r.light > r.flagged)
-    fmt::print("({} more lost their weight, though the model agrees with their labels)\n",
-               r.light - r.flagged);
-  fmt::print("\n");
+    say("({} more lost their weight, though the model agrees with their labels)\n", r.light - r.flagged);
+  say("\n");
 
   const auto padded = [](std::string text, std::size_t width) {
     if (columns(text) > width - 2) {
@@ -80,20 +79,20 @@ void print(const CleanArguments& a, const CleanData& c, const CleanResult& r) {
     }
     return text + std::string(width - columns(text), ' ');
   };
-  fmt::print("{:>9}  {}{}{:>10}{}\n", "row", padded("label", 24), padded("the model says", 24), "weight",
-             c.original.empty() ? "" : "  original");
+  say("{:>9}  {}{}{:>10}{}\n", "row", padded("label", 24), padded("the model says", 24), "weight",
+      c.original.empty() ? "" : "  original");
   // The rows that look mislabelled, or where there are none the three that come nearest to it.
   const std::size_t shown = r.flagged > 0 ? std::min<std::size_t>(static_cast<std::size_t>(r.flagged), 10)
                                           : std::min<std::size_t>(r.order.size(), 3);
   for (std::size_t k = 0; k < shown; ++k) {
     const Index i = r.order[k];
-    fmt::print("{:>9}  {}{}{:>10.2g}{}\n", c.source_rows[static_cast<std::size_t>(i)],
-               padded(label_of(c, i), 24), padded(prediction_of(c, r, i), 24), r.weights[i],
-               c.original.empty()
-                   ? std::string()
-                   : "  " + c.classes[static_cast<std::size_t>(c.original[static_cast<std::size_t>(i)])]);
+    say("{:>9}  {}{}{:>10.2g}{}\n", c.source_rows[static_cast<std::size_t>(i)], padded(label_of(c, i), 24),
+        padded(prediction_of(c, r, i), 24), r.weights[i],
+        c.original.empty()
+            ? std::string()
+            : "  " + c.classes[static_cast<std::size_t>(c.original[static_cast<std::size_t>(i)])]);
   }
-  fmt::print("\n");
+  say("\n");
   if (r.truth)
     print_entry("truth", fmt::format("{} labels were corrupted: precision {:.4f}, recall {:.4f}, F1 {:.4f}",
                                      r.truth->corrupted, r.truth->precision, r.truth->recall, r.truth->f1));
@@ -141,18 +140,17 @@ int run(CleanArguments a) {
   progress.show("");
 
   if (result.interrupted)
-    fmt::print(
-        stderr,
+    say(stderr,
         "bilevel: stopped after {} steps; {} keeps the run: the same command with --resume{} goes on from "
         "there\n",
         result.summary.iterations, checkpoint, a.resume ? "" : " added");
-  if (result.summary.resumed) fmt::print(stderr, "bilevel: resumed from {}\n", checkpoint);
+  if (result.summary.resumed) say(stderr, "bilevel: resumed from {}\n", checkpoint);
   print(a, data, result);
   const Json j = clean_result(task, a.command_line, data, result);
   // Half a run says too little about which rows to lose.
   const bool half = unfinished(result.summary.status);
   if (half && !a.output.empty()) {
-    fmt::print(stderr, "bilevel: {} is not written, since the run is not over\n", a.output);
+    say(stderr, "bilevel: {} is not written, since the run is not over\n", a.output);
     a.output.clear();
   }
   // The cleaned text first: it is read from the file once more, which may have changed.

@@ -81,28 +81,26 @@ std::string short_count(double count) {
 }
 
 void print_table(const std::vector<Row>& rows, double truth_norm) {
-  fmt::print("{}\n",
-             coloured(Colour::bold, fmt::format("{:<26}{:>8}{:>8}{:>9} {:<10}{:<9}{:>8}{:>7}{:>6}{:>8}",
-                                                "method", "rel.err", "cosine", "bound", "kind", "verdict",
-                                                "grad.eq", "prod.", "bytes", "seconds")));
+  say("{}\n", coloured(Colour::bold, fmt::format("{:<26}{:>8}{:>8}{:>9} {:<10}{:<9}{:>8}{:>7}{:>6}{:>8}",
+                                                 "method", "rel.err", "cosine", "bound", "kind", "verdict",
+                                                 "grad.eq", "prod.", "bytes", "seconds")));
   const double unit = truth_norm > 0 ? truth_norm : 1;
   for (const Row& row : rows) {
     if (!row.reason.empty()) continue;
     const auto& e = row.estimate;
     const auto& c = e.certificate;
-    fmt::print("{:<26}{:>8}{:>8}{:>9} {:<10}{}{:>8}{:>7}{:>6}{:>8.0e}\n", row.method,
-               std::isnan(row.relative_error) ? "-" : fmt::format("{:.1e}", row.relative_error),
-               std::isnan(row.cosine) ? "-" : fmt::format("{:.4f}", row.cosine),
-               std::isfinite(c.bound) ? fmt::format("{:.1e}", c.bound / unit) : "-", name(c.kind),
-               coloured(colour_of(c.verdict), fmt::format("{:<9}", name(c.verdict))),
-               short_count(e.cost.gradient_equivalents()),
-               short_count(static_cast<double>(e.cost.hessian_products + e.cost.cross_products)),
-               short_bytes(e.cost.bytes), e.cost.seconds());
+    say("{:<26}{:>8}{:>8}{:>9} {:<10}{}{:>8}{:>7}{:>6}{:>8.0e}\n", row.method,
+        std::isnan(row.relative_error) ? "-" : fmt::format("{:.1e}", row.relative_error),
+        std::isnan(row.cosine) ? "-" : fmt::format("{:.4f}", row.cosine),
+        std::isfinite(c.bound) ? fmt::format("{:.1e}", c.bound / unit) : "-", name(c.kind),
+        coloured(colour_of(c.verdict), fmt::format("{:<9}", name(c.verdict))),
+        short_count(e.cost.gradient_equivalents()),
+        short_count(static_cast<double>(e.cost.hessian_products + e.cost.cross_products)),
+        short_bytes(e.cost.bytes), e.cost.seconds());
   }
   for (const Row& row : rows)
     if (!row.reason.empty()) print_wrapped(fmt::format("{:<26} not applicable:", row.method), row.reason, 27);
-  fmt::print(
-      "\nrel.err and bound: relative to the norm of the true gradient; prod.: Hessian and cross products\n");
+  say("\nrel.err and bound: relative to the norm of the true gradient; prod.: Hessian and cross products\n");
   for (const Row& row : rows) {
     const auto& e = row.estimate;
     if (!row.reason.empty() || (e.gradient.allFinite() && e.certificate.kind != bilevel::Kind::none))
@@ -123,7 +121,7 @@ void print_sweep(const std::vector<double>& tolerances, const std::vector<std::v
     const std::size_t to = std::min(from + side_by_side, tolerances.size());
     std::string head = fmt::format("{:<26}", "rel.err (grad.eq) at");
     for (std::size_t t = from; t < to; ++t) head += fmt::format("{:>18.0e}", tolerances[t]);
-    fmt::print("\n{}\n", coloured(Colour::bold, head));
+    say("\n{}\n", coloured(Colour::bold, head));
     for (std::size_t i = 0; i < sweep.front().size(); ++i) {
       if (!tried(i)) continue;
       std::string line = fmt::format("{:<26}", sweep.front()[i].method);
@@ -139,10 +137,10 @@ void print_sweep(const std::vector<double>& tolerances, const std::vector<std::v
                             coloured(colour_of(verdict), name(verdict).substr(0, 1)),
                             fmt::format("({})", short_count(row.estimate.cost.gradient_equivalents())));
       }
-      fmt::print("{}\n", line);
+      write_raw(stdout, line + "\n");
     }
   }
-  fmt::print("\nt trusted, d doubtful, u untrusted\n");
+  say("\nt trusted, d doubtful, u untrusted\n");
 }
 
 /// Everything that does not change between the estimates of one command.
@@ -179,17 +177,16 @@ class Comparison {
       const char* reference = small ? "exact" : "implicit-cg";
       const bilevel::Estimate<Vec> tight = settle(reference, 1e-13);
       if (tight.certificate.verdict == Verdict::untrusted) {
-        fmt::print(stderr,
-                   "bilevel: there is nothing to compare with: no closed form, and the reference gradient "
-                   "cannot be trusted ({})\n",
-                   tight.certificate.reason);
+        say(stderr,
+            "bilevel: there is nothing to compare with: no closed form, and the reference gradient "
+            "cannot be trusted ({})\n",
+            tight.certificate.reason);
         return {};
       }
       found = Truth{fmt::format("{} at tolerance 1e-13", reference), tight.gradient};
     }
     if (found->gradient.allFinite()) return found;
-    fmt::print(
-        stderr,
+    say(stderr,
         "bilevel: the gradient does not exist or is not finite at this theta: nothing to compare with\n");
     return {};
   }
@@ -278,7 +275,7 @@ int run(const CompareArguments& a) {
       fmt::format("{} inner variables, {} outer parameters; truth: {} (norm {:.6g})",
                   comparison.problem().initial_phi().size(), comparison.theta().size(), truth->source, norm),
       4);
-  fmt::print("\n");
+  say("\n");
   print_table(rows, norm);
   for (const Row& row : rows)
     if (!row.estimate.choice.empty()) print_wrapped("", row.estimate.choice, 4);
@@ -305,7 +302,7 @@ int run(const CompareArguments& a) {
       }
   }
   write_json(a.problem.json, j);
-  if (!a.problem.json.empty()) fmt::print("\nwritten to {}\n", a.problem.json);
+  if (!a.problem.json.empty()) say("\nwritten to {}\n", a.problem.json);
   return ok;
 }
 

@@ -103,8 +103,8 @@ int run(const DoctorArguments& a) {
   bool healthy = true;
   for (const Symptom& s : symptoms) {
     healthy = healthy && s.healthy;
-    fmt::print("{} {:<20} {}\n", s.healthy ? coloured(Colour::green, "ok  ") : coloured(Colour::red, "FAIL"),
-               s.name, s.sentence);
+    say("{} {:<20} {}\n", s.healthy ? coloured(Colour::green, "ok  ") : coloured(Colour::red, "FAIL"), s.name,
+        s.sentence);
   }
   std::string verdict =
       "healthy: derivatives agree, the inner problem settles, and its outer gradient can be trusted";
@@ -114,7 +114,7 @@ int run(const DoctorArguments& a) {
       if (!s.healthy) failed.push_back(s.name);
     verdict = fmt::format("not healthy: {}", fmt::join(failed, ", "));
   }
-  fmt::print("{}\n", coloured(healthy ? Colour::green : Colour::red, verdict));
+  say("{}\n", coloured(healthy ? Colour::green : Colour::red, verdict));
 
   j["command"] = "doctor";
   j["version"] = bilevel::version;

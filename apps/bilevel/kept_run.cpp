@@ -68,6 +68,13 @@ std::string kept_in(std::string_view command, const std::string& given, const st
     throw InvalidInput(fmt::format(
         "{}; a run is kept there while it lasts: name another place by --checkpoint FILE", error.what()));
   }
+  require_place(path, resume, endings);
+  return path;
+}
+
+}  // namespace
+
+void require_place(const std::string& path, bool resume, const std::vector<std::string>& endings) {
   std::error_code ignored;
   std::vector<std::string> there;
   for (const std::string& file : kept_files(path, endings)) {
@@ -81,19 +88,15 @@ std::string kept_in(std::string_view command, const std::string& given, const st
   }
   remove_leftovers(path);
   if (resume && there.empty())
-    fmt::print(stderr,
-               "bilevel: {} does not exist: no run of these data and options is kept there, so one begins\n",
-               path);
-  if (!resume && !there.empty()) {
-    fmt::print(stderr, "bilevel: {} keeps an unfinished run, which begins anew (--resume would go on)\n",
-               path);
-    // What is left of it must not be taken for a part of this one.
-    for (const std::string& file : there) std::filesystem::remove(file, ignored);
-  }
-  return path;
+    say(stderr, "bilevel: {} does not exist: no run of these data and options is kept there, so one begins\n",
+        path);
+  if (!resume && !there.empty())
+    throw InvalidInput(
+        fmt::format("{} keeps an unfinished run, and nothing was begun: add --resume to go on with it, "
+                    "delete {} to begin "
+                    "anew, or name another place by --checkpoint FILE",
+                    path, fmt::join(there, " and ")));
 }
-
-}  // namespace
 
 tuning::TuneControl control_of(std::string_view command, const std::string& given, bool resume,
                                std::string identity, Progress& progress,

@@ -1,14 +1,26 @@
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <functional>
 #include <new>
+#include <sstream>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 
+#include <bilevel/networks/product_memory.hpp>
 #include <bilevel/outcome/violations.hpp>
+#include <bilevel/problems/kernels.hpp>
 #include <bilevel/version.hpp>
 
 #include "commands.hpp"
@@ -17,6 +29,51 @@
 #include "wide_blas.hpp"
 
 namespace {
+
+/// An empty name of a file is an unset variable of a script, as a rule, and would silently do nothing.
+void refuse_empty_files(CLI::App& program) {
+  for (CLI::App* command : program.get_subcommands({}))
+    for (CLI::Option* option : command->get_options())
+      if (option->get_type_name().starts_with("FILE"))
+        option->check([](const std::string& text) {
+          return text.empty() ? std::string("the name is empty; give a file, or leave the option out")
+                              : std::string();
+        });
+}
+
+/// A stream that is closed would lend its number to the next file that is opened, and what is said would end
+/// up in there. A pipe that nobody reads must not end the program before its files are written.
+void prepare_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) == -1)
+      (void)!::open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+/// OpenMP makes as many threads as it is told to, and has no room for a hundred thousand.
+void limit_threads() {
+  namespace kernels = bilevel::problems::kernels;
+  const int asked = kernels::threads();
+  const int most = std::max(64, 4 * static_cast<int>(std::thread::hardware_concurrency()));
+  if (asked <= most) return;
+  kernels::set_threads(most);
+  app::say(stderr, "bilevel: {} threads are asked for (OMP_NUM_THREADS); {} are used\n", asked, most);
+}
+
+/// Under `ulimit -v` every thread counts: with its stack, and with what OpenBLAS takes for it, which waits
+/// for ever where there is too little. So there is one thread, also of OpenBLAS, which reads its variable
+/// before main.
+void fit_into_address_space(char** argv) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  if (std::getenv("OPENBLAS_NUM_THREADS") == nullptr && ::setenv("OPENBLAS_NUM_THREADS", "1", 1) == 0)
+    ::execv("/proc/self/exe", argv);  // comes back only where it fails
+  bilevel::problems::kernels::set_threads(1);
+  if (!bilevel::networks::reserve_product_memory())
+    throw bilevel::InvalidInput(fmt::format(
+        "the address space is limited to {} MiB (ulimit -v), too little to work in; allow 512 MiB or more",
+        limit.rlim_cur >> 20));
+}
 
 int run(int argc, char** argv) {
   CLI::App program(
@@ -46,11 +103,17 @@ int run(int argc, char** argv) {
       {"paper", app::add_paper(program)},
 #endif
   };
+  refuse_empty_files(program);
   app::remember_command_line(argc, argv);
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return program.exit(error) == 0 ? app::ok : app::bad_input;
+    // Through the program's own edge: an argument may hold anything.
+    std::ostringstream out, err;
+    const int code = program.exit(error, out, err);
+    app::say("{}", out.str());
+    app::say(stderr, "{}", err.str());
+    return code == 0 ? app::ok : app::bad_input;
   }
   for (const auto& [name, command] : commands)
     if (program.got_subcommand(name)) return command();
@@ -61,21 +124,32 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   app::start_with_wide_blas(argv);
+  int code = app::internal_error;
+  prepare_streams();
   try {
-    const int code = run(argc, argv);
-    if (std::fflush(stdout) != 0) {
-      fmt::print(stderr, "bilevel: standard output could not be written\n");
-      return app::internal_error;
-    }
-    return code;
+    fit_into_address_space(argv);
+    limit_threads();
+    code = run(argc, argv);
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "bilevel: there is not enough memory for a problem of this size; make it smaller\n");
-    return app::bad_input;
+    app::say(stderr, "bilevel: there is not enough memory for a problem of this size; make it smaller\n");
+    code = app::bad_input;
   } catch (const bilevel::InvalidInput& error) {
-    fmt::print(stderr, "bilevel: {}\n", error.what());
-    return app::bad_input;
+    app::say(stderr, "bilevel: {}\n", error.what());
+    code = app::bad_input;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "bilevel: internal error: {}\n", error.what());
-    return app::internal_error;
+    app::say(stderr, "bilevel: internal error: {}\n", error.what());
   }
+  const int failure = app::output_failure();
+  if (failure == EPIPE) {
+    // Who reads no more has what was wanted: end as every program in a pipe does.
+    std::signal(SIGPIPE, SIG_DFL);
+    std::raise(SIGPIPE);
+  }
+  if (failure != 0) {
+    app::say(stderr,
+             "bilevel: standard output could not be written: {}; files that were asked for are complete\n",
+             std::strerror(failure));
+    return code == app::internal_error ? code : app::bad_input;
+  }
+  return code;
 }

@@ -70,14 +70,14 @@ void print_row(std::string_view name, std::string_view expected, std::string_vie
     };
     std::string line = cell(i == 0 ? name : "", name_width) + " " + cell(line_of(left, i), cell_width) + " ";
     line += cell(line_of(right, i), cell_width) + " " + (i == 0 ? end : "");
-    fmt::print("{}\n", line.substr(0, line.find_last_not_of(' ') + 1));
+    write_raw(stdout, line.substr(0, line.find_last_not_of(' ') + 1) + "\n");
   }
 }
 
 void print_row(const claims::Executed& e) {
   const bool holds = e.outcome.holds();
   print_row(e.claim->name, e.claim->expected, e.outcome.measured,
-            coloured(holds ? Colour::green : Colour::red, holds ? "holds" : "FAILS"));
+            coloured(holds ? Colour::green : Colour::red, holds ? "holds" : "FAILS").text);
   std::fflush(stdout);
 }
 
@@ -99,7 +99,7 @@ int run(PaperArguments a) {
   claims::Laboratory laboratory(a.seed, defect_of(a.planted));
 
   catch_interrupts();
-  fmt::print("seed {}{}\n", a.seed, a.planted.empty() ? "" : ", planted: " + a.planted);
+  say("seed {}{}\n", a.seed, a.planted.empty() ? "" : ", planted: " + a.planted);
   print_row("claim", "expected", "measured", "verdict");
   std::vector<claims::Executed> executed;
   {
@@ -128,17 +128,16 @@ int run(PaperArguments a) {
   j["seconds"] = seconds;
   j["claims"] = std::move(list);
 
-  fmt::print("\n");
+  say("\n");
   print_failures(executed);
-  fmt::print("{}\n",
-             coloured(all_hold ? Colour::green : Colour::red,
-                      fmt::format("{} of {} claims hold ({:.1f} s)", holding, wanted.size(), seconds)));
-  if (!whole) fmt::print("interrupted: {} claims were not tried\n", wanted.size() - executed.size());
+  say("{}\n", coloured(all_hold ? Colour::green : Colour::red,
+                       fmt::format("{} of {} claims hold ({:.1f} s)", holding, wanted.size(), seconds)));
+  if (!whole) say("interrupted: {} claims were not tried\n", wanted.size() - executed.size());
   write_json(a.json, j);
-  if (!a.json.empty()) fmt::print("json: {}\n", a.json);
+  if (!a.json.empty()) say("json: {}\n", a.json);
   if (!a.report.empty()) {
     write_text(a.report, report::render(report::paper_page(j)));
-    fmt::print("report: {}\n", a.report);
+    say("report: {}\n", a.report);
   }
   return all_hold ? ok : no;
 }

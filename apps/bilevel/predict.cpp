@@ -1,6 +1,8 @@
 #include <cmath>
 #include <memory>
 
+#include <unistd.h>
+
 #include <bilevel/data/moments.hpp>
 #include <bilevel/data/read.hpp>
 
@@ -23,12 +25,13 @@ struct PredictArguments {
 
 int deliver(const PredictArguments& a, const std::string& text, Index rows,
             const std::vector<std::string>& notes) {
-  for (const std::string& note : notes) fmt::print(stderr, "bilevel: note: {}\n", note);
+  for (const std::string& note : notes) say(stderr, "bilevel: note: {}\n", note);
   if (a.output.empty()) {
-    fmt::print("{}", text);
+    // A file or a program gets the names of classes as they are.
+    write_raw(stdout, ::isatty(STDOUT_FILENO) == 1 ? visible(text) : text);
   } else {
     write_text(a.output, text);
-    fmt::print("{} predictions written to {}\n", rows, a.output);
+    say("{} predictions written to {}\n", rows, a.output);
   }
   return ok;
 }
@@ -79,8 +82,8 @@ int run(const PredictArguments& a) {
       throw bilevel::InvalidInput(fmt::format(
           "{}: row {} gives no finite prediction: a value is missing or too large", a.data, i + 1));
   if (!model.verdict.empty() && (model.status != "converged" || model.verdict != "trusted"))
-    fmt::print(stderr, "bilevel: note: the tuning of this model ended as '{}', its last gradient was {}\n",
-               model.status, model.verdict);
+    say(stderr, "bilevel: note: the tuning of this model ended as '{}', its last gradient was {}\n",
+        model.status, model.verdict);
 
   std::string text;
   const bool classifier = tuning::classifies(model.model);

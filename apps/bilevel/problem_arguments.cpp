@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <limits>
 
+#include "terminal.hpp"
+
 namespace app {
 
 using bilevel::InvalidInput;
@@ -43,8 +45,7 @@ void ProblemArguments::add_to(CLI::App& command) {
 
 bool ProblemArguments::listed() const {
   if (!list) return false;
-  for (const auto& family : bilevel::problems::families())
-    fmt::print("{:<12}{}\n", family.name, family.summary);
+  for (const auto& family : bilevel::problems::families()) say("{:<12}{}\n", family.name, family.summary);
   return true;
 }
 

@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include <bilevel/outer/search.hpp>
 
 #include "commands.hpp"
 #include "interrupt.hpp"
+#include "kept_run.hpp"
 #include "method_arguments.hpp"
 #include "problem_arguments.hpp"
 #include "terminal.hpp"
@@ -48,27 +50,27 @@ bool trustworthy(const bilevel::Summary& s) {
 }
 
 void print(const bilevel::Summary& s, const bilevel::Box& box, const std::optional<Vec>& best) {
-  fmt::print("{}: {}\n", coloured(trustworthy(s) ? Colour::green : Colour::red, name(s.status)), s.message);
-  fmt::print("outer loss        {:.10g}\n", s.outer_value);
-  if (!bilevel::is_search(s.optimizer)) fmt::print("gradient norm     {:.3g} (projected)\n", s.gradient_norm);
-  fmt::print("certificate       {} {}, bound {:.3g}: {}\n", name(s.certificate.kind),
-             name(s.certificate.verdict), s.certificate.bound, s.certificate.reason);
-  if (!s.choice.empty()) fmt::print("method            {}\n", s.choice);
+  say("{}: {}\n", coloured(trustworthy(s) ? Colour::green : Colour::red, name(s.status)), s.message);
+  say("outer loss        {:.10g}\n", s.outer_value);
+  if (!bilevel::is_search(s.optimizer)) say("gradient norm     {:.3g} (projected)\n", s.gradient_norm);
+  say("certificate       {} {}, bound {:.3g}: {}\n", name(s.certificate.kind), name(s.certificate.verdict),
+      s.certificate.bound, s.certificate.reason);
+  if (!s.choice.empty()) say("method            {}\n", s.choice);
   if (s.theta.size() <= 8) {
-    fmt::print("theta             {:.8g}\n", fmt::join(s.theta, ", "));
+    say("theta             {:.8g}\n", fmt::join(s.theta, ", "));
   } else {
-    fmt::print("theta             {} numbers in [{:.6g}, {:.6g}]\n", s.theta.size(), s.theta.minCoeff(),
-               s.theta.maxCoeff());
+    say("theta             {} numbers in [{:.6g}, {:.6g}]\n", s.theta.size(), s.theta.minCoeff(),
+        s.theta.maxCoeff());
   }
   const auto at_bound = [&](const Vec& bound) {
     return bound.size() ? (s.theta.array() == bound.array()).count() : 0;
   };
   if (box.lower.size() || box.upper.size())
-    fmt::print("at a bound        {} at the lower, {} at the upper of {}\n", at_bound(box.lower),
-               at_bound(box.upper), s.theta.size());
-  if (best) fmt::print("known optimum     at distance {:.3g}\n", (s.theta - *best).norm());
-  fmt::print("cost              {} iterations, {} evaluations, {:.0f} gradient equivalents, {:.3g} s\n",
-             s.iterations, s.evaluations, s.cost.gradient_equivalents(), s.seconds);
+    say("at a bound        {} at the lower, {} at the upper of {}\n", at_bound(box.lower),
+        at_bound(box.upper), s.theta.size());
+  if (best) say("known optimum     at distance {:.3g}\n", (s.theta - *best).norm());
+  say("cost              {} iterations, {} evaluations, {:.0f} gradient equivalents, {:.3g} s\n",
+      s.iterations, s.evaluations, s.cost.gradient_equivalents(), s.seconds);
 }
 
 int run(const SolveArguments& a) {
@@ -81,7 +83,6 @@ int run(const SolveArguments& a) {
   bilevel::SolveOptions options;
   options.gradient_tolerance = a.tolerance;
   options.max_iterations = a.iterations;
-  if (a.seconds > 0) options.max_seconds = a.seconds;
   options.box = box_of(a.bounds, *problem, start.size());
   options.warm_start = !a.no_warm_start;
   options.checkpoint = a.checkpoint;
@@ -129,8 +130,17 @@ int run(const SolveArguments& a) {
     options.tolerances =
         bilevel::ToleranceSchedule::fixed(a.inner_tolerance > 0 ? a.inner_tolerance : 1e-10,
                                           a.adjoint_tolerance > 0 ? a.adjoint_tolerance : 1e-10);
+  if (!a.checkpoint.empty()) {
+    require_place(a.checkpoint, a.resume);
+    options.resume = a.resume && std::filesystem::exists(a.checkpoint);
+  } else if (a.resume) {
+    throw InvalidInput("--resume: name the file that keeps the run by --checkpoint FILE");
+  }
   Progress progress;
   catch_interrupts();
+  const bilevel::StopToken stop([] { return interrupted(); }, a.seconds);
+  problem->obey(&stop);
+  options.stop = &stop;
   options.callback = [&](const bilevel::HistoryEntry& h) {
     progress.show(searching
                       ? fmt::format("improvement {:>4}  outer loss {:.8g}", h.iteration, h.outer_value)
@@ -152,7 +162,7 @@ int run(const SolveArguments& a) {
     bilevel::SettledValue<Vec> value(*problem, *inner, !a.no_warm_start);
     bilevel::SearchOptions wanted;
     if (a.budget > 0) wanted.max_evaluations = a.budget;
-    wanted.max_seconds = options.max_seconds;
+    if (a.seconds > 0) wanted.max_seconds = a.seconds;
     wanted.box = options.box;
     wanted.seed = a.problem.settings.seed;
     wanted.callback = options.callback;
@@ -191,6 +201,7 @@ int run(const SolveArguments& a) {
   j["resumed"] = s.resumed;
   j["history"] = describe(s.history);
   write_json(a.problem.json, j);
+  if (!a.checkpoint.empty() && !unfinished(s.status)) forget(a.checkpoint);
   return trustworthy(s) ? ok : no;
 }
 

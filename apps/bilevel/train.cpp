@@ -61,28 +61,27 @@ std::string not_zero(const std::string& text) {
 void print_head(const Settings& s, const TrainData& d) {
   const auto& a = s.architecture;
   const auto& p = s.propagation;
-  fmt::print("{}: {} training rows, {} test rows, {} features, {} classes; {}\n", d.train.source,
-             d.train.rows(), d.test.rows(), d.features(), d.classes.size(), d.scaling);
-  fmt::print("{} {} ({}, {} read-out), {} parameters; {}, β = {:g}, {} + {} steps, batches of {}, {}\n",
-             name(a.energy), fmt::join(a.layers, "-"), name(a.activation), name(a.read_out), a.parameters(),
-             s.estimator, p.beta, p.free.max_steps, p.nudged.max_steps, s.batch, s.optimizer);
-  fmt::print("learning rates {:.3g}, × {:.3g} an epoch{}\n\n", fmt::join(s.learning_rates, ", "), s.decay,
-             a.resistive()
-                 ? fmt::format("; gain {:g} on the inputs, {:g} between layers", a.input_gain, a.gain)
-                 : std::string());
-  fmt::print("epoch  train error  test error  samples/s  residual  gradient's cosine\n");
+  say("{}: {} training rows, {} test rows, {} features, {} classes; {}\n", d.train.source, d.train.rows(),
+      d.test.rows(), d.features(), d.classes.size(), d.scaling);
+  say("{} {} ({}, {} read-out), {} parameters; {}, β = {:g}, {} + {} steps, batches of {}, {}\n",
+      name(a.energy), fmt::join(a.layers, "-"), name(a.activation), name(a.read_out), a.parameters(),
+      s.estimator, p.beta, p.free.max_steps, p.nudged.max_steps, s.batch, s.optimizer);
+  say("learning rates {:.3g}, × {:.3g} an epoch{}\n\n", fmt::join(s.learning_rates, ", "), s.decay,
+      a.resistive() ? fmt::format("; gain {:g} on the inputs, {:g} between layers", a.input_gain, a.gain)
+                    : std::string());
+  say("epoch  train error  test error  samples/s  residual  gradient's cosine\n");
   std::fflush(stdout);
 }
 
 void print_epoch(const Epoch& e) {
-  fmt::print("{:5}  {:9.2f} %  {:8.2f} %  {:9.0f}  {:8.1e}  {}\n", e.epoch, 100 * e.train_error,
-             100 * e.test_error, e.samples_per_second, e.relaxation_residual,
-             std::isnan(e.gradient_cosine) ? std::string("–") : fmt::format("{:.5f}", e.gradient_cosine));
+  say("{:5}  {:9.2f} %  {:8.2f} %  {:9.0f}  {:8.1e}  {}\n", e.epoch, 100 * e.train_error, 100 * e.test_error,
+      e.samples_per_second, e.relaxation_residual,
+      std::isnan(e.gradient_cosine) ? std::string("–") : fmt::format("{:.5f}", e.gradient_cosine));
   std::fflush(stdout);
 }
 
 void print_end(const TrainArguments& a, const Settings& s, const TrainData& d, const TrainResult& r) {
-  fmt::print("\n");
+  say("\n");
   const bool done = r.status == Status::converged;
   print_entry("run", fmt::format("{}: {}", name(r.status), r.message), done ? Colour::green : Colour::red);
   if (!r.epochs.empty()) {
@@ -167,10 +166,10 @@ int run(TrainArguments a) {
   };
   const TrainResult result = training::train(settings, data, control, start ? &*start : nullptr);
   progress.show("");
-  if (result.resumed) fmt::print(stderr, "bilevel: resumed from {}\n", a.checkpoint);
+  if (result.resumed) say(stderr, "bilevel: resumed from {}\n", a.checkpoint);
   if (unfinished(result.status))
-    fmt::print(stderr, "bilevel: {}; {} keeps the run: the same command with --resume{} goes on from there\n",
-               result.message, a.checkpoint, a.resume ? "" : " added");
+    say(stderr, "bilevel: {}; {} keeps the run: the same command with --resume{} goes on from there\n",
+        result.message, a.checkpoint, a.resume ? "" : " added");
   print_end(a, settings, data, result);
   const Json j = train_result(a.command_line, settings, data, result);
   write_outputs(

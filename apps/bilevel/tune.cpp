@@ -166,16 +166,16 @@ std::string measures(const Quality& q) {
 
 void print(const TuneArguments& a, const tuning::Prepared& p, const TuneResult& r) {
   const auto& task = a.task;
-  fmt::print("{}: {} training rows{}{}, {} features{}; {}\n", p.source, p.training_rows,
+  say("{}: {} training rows{}{}, {} features{}; {}\n", p.source, p.training_rows,
              p.validation_rows > 0 ? fmt::format(", {} to validate", p.validation_rows) : "",
              p.test_rows > 0 ? fmt::format(", {} for the test", p.test_rows) : "", p.names.size(),
              p.storage == "sparse" ? " (sparse)" : "", p.splitting);
-  fmt::print("{}, penalties {}{}: {} of them from {} number{}; {}\n", name(p.model), r.choice.kind,
+  say("{}, penalties {}{}: {} of them from {} number{}; {}\n", name(p.model), r.choice.kind,
              task.penalty == tuning::Penalty::automatic ? " (chosen)" : "", r.tuned.log_lambda.size(),
              r.tuned.theta.size(), r.tuned.theta.size() == 1 ? "" : "s", r.solvers);
-  for (const std::string& answer : r.choice.answers) fmt::print("  {}\n", answer);
-  fmt::print("\n");
-  fmt::print("{:<34}{:>16}{:>16}{:>22}   {}\n", "", "validation loss", "test loss",
+  for (const std::string& answer : r.choice.answers) say("  {}\n", answer);
+  say("\n");
+  say("{:<34}{:>16}{:>16}{:>22}   {}\n", "", "validation loss", "test loss",
              r.tuned.test ? "against the single λ" : "",
              r.tuned.test ? "on the test rows" : "on the validation rows");
   const auto row = [&](const std::string& what, const Fitted& f, double error) {
@@ -185,7 +185,8 @@ void print(const TuneArguments& a, const tuning::Prepared& p, const TuneResult& 
       difference = f.test->loss == r.grid.test->loss
                        ? "the same"
                        : fmt::format("{:+.3g} ± {:.2g}", f.test->loss - r.grid.test->loss, error);
-    fmt::print("{}{:>16.7g}{:>16}{}{}   {}\n", cell, f.validation_loss,
+    say("{}{:>16}{:>16}{}{}   {}\n", cell,
+        f.fitted ? fmt::format("{:.7g}", f.validation_loss) : std::string("not fitted"),
                f.test ? fmt::format("{:.7g}", f.test->loss) : std::string("–"),
                std::string(22 - std::min<std::size_t>(22, columns(difference)), ' '), difference,
                measures(f.test ? *f.test : f.validation));
@@ -194,7 +195,7 @@ void print(const TuneArguments& a, const tuning::Prepared& p, const TuneResult& 
   row(fmt::format("best of {} single λ, {:.3g}", r.points.size(), std::exp(r.grid.theta[0])), r.grid,
       bilevel::unknown);
   row("chosen: " + r.choice.kind, r.tuned, r.test_difference_error);
-  fmt::print("\n{}: {}\n", coloured(trustworthy(r) ? Colour::green : Colour::red, name(r.summary.status)),
+  say("\n{}: {}\n", coloured(trustworthy(r) ? Colour::green : Colour::red, name(r.summary.status)),
              r.summary.message);
   print_certificate(r.summary.certificate);
   if (r.summary.status == bilevel::Status::stalled) {
@@ -320,14 +321,17 @@ int run(TuneArguments a) {
   const TuneResult result = tuning::tune(task, prepared, control);
   progress.show("");
 
-  if (result.interrupted) {
-    fmt::print(stderr,
-               "bilevel: stopped {}; {} keeps the run: the same command with --resume{} goes on from there\n",
-               result.reached.empty() ? fmt::format("after {} steps", result.summary.iterations) : result.reached,
-               result.reached.empty() ? checkpoint : checkpoint + ".grid", a.resume ? "" : " added");
-    if (!result.reached.empty()) return no;
+  if (result.interrupted || !result.tuned.fitted) {
+    const bool chosen = result.reached.empty();
+    say(stderr, "bilevel: stopped {}; {}{}\n",
+        chosen ? fmt::format("after {} steps", result.summary.iterations) : result.reached,
+        result.points.empty() ? std::string("nothing is kept")
+                              : fmt::format("{} keeps the run: the same command with --resume{} goes on from there",
+                                            chosen ? checkpoint : checkpoint + ".grid", a.resume ? "" : " added"),
+        result.tuned.fitted ? "" : "; no model was fitted in the time left, so none is written");
+    if (!result.tuned.fitted) return no;
   }
-  if (result.summary.resumed) fmt::print(stderr, "bilevel: resumed from {}\n", checkpoint);
+  if (result.summary.resumed) say(stderr, "bilevel: resumed from {}\n", checkpoint);
   print(a, prepared, result);
   const Json j = a.json.empty() && a.report.empty() ? Json() : whole_result(a, prepared, result);
   write_outputs({{a.save,

@@ -4,10 +4,9 @@
 #include <array>
 #include <cstring>
 #include <limits>
+#include <unordered_set>
 
 #include <fmt/format.h>
-
-#include <bilevel/outcome/violations.hpp>
 
 namespace bilevel::data {
 namespace {
@@ -37,6 +36,44 @@ std::string_view name(ColumnKind kind) {
   constexpr std::array<std::string_view, 7> names = {"numeric", "categorical", "ignored", "target",
                                                      "weight",  "offset",      "split"};
   return names[static_cast<std::size_t>(kind)];
+}
+
+Violations Schema::validate() const {
+  Violations v("schema");
+  const bool has_columns = format == Format::csv || format == Format::npy;
+  v.require(format != Format::automatic, "format", name(format), "says nothing");
+  v.require(features >= 1 && features <= most_columns, "features", features,
+            fmt::format("must be 1 to {}", most_columns));
+  v.require(static_cast<Index>(names.size()) == features, "names", names.size(),
+            fmt::format("names: there must be one for each of {} features", features));
+  v.require(has_columns || columns.empty(), "columns", columns.size(),
+            fmt::format("columns: a {} file has features alone", name(format)));
+  Index made = 0;
+  std::array<int, 7> with_role{};
+  std::unordered_set<std::string_view> seen;
+  for (const Column& column : columns) {
+    const bool categorical = column.kind == ColumnKind::categorical;
+    made += categorical                            ? static_cast<Index>(column.levels.size())
+            : column.kind == ColumnKind::numeric ? 1
+                                                   : 0;
+    ++with_role[static_cast<std::size_t>(column.kind)];
+    v.require(seen.insert(column.name).second, "columns", column.name, "must not occur twice");
+    // One feature each, in their order.
+    v.require(!categorical || std::adjacent_find(column.levels.begin(), column.levels.end(),
+                                                 std::greater_equal<>()) == column.levels.end(),
+              "columns", column.name, "must have its levels sorted, each one once");
+    if (!v.empty()) return v;  // one is enough of what may be millions
+  }
+  v.require(!has_columns || made == features, "columns", made,
+            fmt::format("features: there must be {}, as many as it counts", features));
+  for (const ColumnKind kind :
+       {ColumnKind::target, ColumnKind::weight, ColumnKind::offset, ColumnKind::split})
+    v.require(with_role[static_cast<std::size_t>(kind)] <= 1, "columns", name(kind),
+              "must be the role of one column at most");
+  const std::unordered_set<std::string_view> levels(target_levels.begin(), target_levels.end());
+  v.require(levels.size() == target_levels.size(), "target_levels", target_levels.size(),
+            "levels: each must occur once");
+  return v;
 }
 
 Index Dataset::rows() const {

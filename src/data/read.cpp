@@ -121,6 +121,7 @@ Dataset read(const std::string& path, const ReadOptions& options, const Schema* 
 
 Dataset read(Source& source, const ReadOptions& options, const Schema* like) {
   options.validate().throw_if_any();
+  if (like != nullptr) like->validate().throw_if_any();
   Stream stream(source);
   if (stream.ahead(3).substr(0, 3) == "\xef\xbb\xbf") stream.consume(3);
   if (stream.ahead(1).empty()) complain(source.name(), "is empty");

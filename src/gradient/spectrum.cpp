@@ -1,7 +1,9 @@
 #include <bilevel/gradient/spectrum.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
+#include <stdexcept>
 
 #include <Spectra/SymEigsSolver.h>
 #include <Eigen/Eigenvalues>
@@ -20,7 +22,11 @@ struct HostOperator {
 
   Eigen::Index rows() const { return size; }
   Eigen::Index cols() const { return size; }
-  void perform_op(const double* x, double* out) const { apply(x, out); }
+  void perform_op(const double* x, double* out) const {
+    apply(x, out);
+    // Nothing good comes of it, and on large vectors Spectra takes seconds to find out.
+    if (std::isnan(out[0])) throw std::runtime_error("a product is not finite");
+  }
 };
 
 Eigen::VectorXd random_start(Index size, std::uint64_t seed) {

@@ -134,7 +134,10 @@ Violations Architecture::validate() const {
   Violations v("network");
   v.require(layers.size() >= 2, "layers", layers.size(),
             "layer sizes: there must be at least inputs and outputs");
-  for (const Index units : layers) v.require(units >= 1, "layers", units, "must each be at least 1");
+  // As many as a file has columns at most: sums of products of these are numbers still.
+  v.require(layers.size() <= 1000, "layers", layers.size(), "layers: there must be 1000 at most");
+  for (const Index units : layers)
+    v.require(units >= 1 && units <= 10'000'000, "layers", units, "must each be 1 to ten million");
   v.positive("input_gain", input_gain).positive("gain", gain);
   v.require(resistive() == (activation == Activation::diode), "activation", name(activation),
             resistive() ? "must be diode: the units of a resistive network have no other"

@@ -107,6 +107,11 @@ void Block<S>::relax(std::complex<double> beta, const RelaxationOptions& options
   std::fill(predicted_.begin(), predicted_.end(), char{0});
   for (long steps = 1; steps <= options.max_steps && active_ > 0; ++steps) {
     // Movements are looked at where they decide, and in the last step, for the record.
+    if (const auto why = stop_wanted(options.stop)) {
+      for (Index c = 0; c < active_; ++c)
+        outcomes_[static_cast<std::size_t>(order_[static_cast<std::size_t>(c)])].status = *why;
+      break;
+    }
     const bool watched = options.tolerance > 0 || steps == options.max_steps;
     if (watched) moved_.head(active_).setZero();
     step(options, watched, steps % 2 == 1);

@@ -129,6 +129,7 @@ double NetworkCurvature::least_eigenvalue() {
   double least = everywhere;
   Eigen::MatrixXd h(a_.states(), a_.states());
   for (Index n = 0; n < energy_.batch(); ++n) {
+    if (stop_wanted(stop_)) return unknown;
     energy_.sample_hessian(n, squares, h);
     add_cost_bend<double>(a_.read_out, energy_.state(a_.depth() - 1).col(n), beta_, h);
     // Each entry is a handful of operations on products over a layer's inputs.

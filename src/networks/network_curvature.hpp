@@ -57,6 +57,8 @@ class NetworkCurvature final : public Curvature<Eigen::VectorXd> {
         derivative_(architecture) {}
 
   void place(const Vec& phi, const Vec& theta, double beta);
+  /// What goes sample by sample ends early where this says so; null: never.
+  void obey(const StopToken* stop) { stop_ = stop; }
   void times(const Vec& v, Vec& out) override;
   void cross_times(const Vec& v, Vec& out) override;
   void cross_apply(const Vec& u, Vec& out) override;
@@ -69,6 +71,7 @@ class NetworkCurvature final : public Curvature<Eigen::VectorXd> {
   double least_eigenvalue() override;
 
  private:
+  const StopToken* stop_ = nullptr;
   void factor();
 
   const Architecture& a_;

@@ -146,7 +146,9 @@ double NetworkProblem::nudged_residual(const Vector& phi, const Vector& theta, d
 void NetworkProblem::linearise(const Vector& phi, const Vector& theta, double beta,
                                std::unique_ptr<Curvature<Vector>>& reuse) {
   if (!reuse) reuse = std::make_unique<NetworkCurvature>(architecture_, samples_);
-  static_cast<NetworkCurvature&>(*reuse).place(phi, theta, beta);
+  auto& curvature = static_cast<NetworkCurvature&>(*reuse);
+  curvature.obey(stop_token());
+  curvature.place(phi, theta, beta);
 }
 
 double NetworkProblem::distance_to_kink(const Vector& phi, const Vector& theta) {

@@ -28,6 +28,8 @@ Violations RelaxationOptions::validate(std::string_view owner) const {
   Violations v(owner);
   v.require(step > 0 && std::isfinite(step), "step", step, "must be positive and finite");
   v.at_least("max_steps", max_steps, 1);
+  // More than anyone waits for: a file that asks for them is damaged.
+  v.require(max_steps <= 10'000'000, "max_steps", max_steps, "must be ten million at most");
   v.not_negative("tolerance", tolerance);
   return v;
 }
@@ -62,13 +64,15 @@ Solution<Eigen::VectorXd> Relaxation::solve(const Eigen::VectorXd& theta, double
   workspace_->couplings.set(theta.data());
   Block<double>& block = workspace_->block;
   outcomes_.clear();
+  RelaxationOptions options = options_;
+  if (!options.stop) options.stop = problem_.stop_token();
   for (Index first = 0; first < problem_.batch(); first += Block<double>::most_samples) {
     const Index count = std::min(Block<double>::most_samples, problem_.batch() - first);
     block.clamp(samples.inputs.data() + first * a.inputs(), samples.targets.data() + first * a.outputs(),
                 count);
     for (Index k = 1, offset = 0; k <= a.depth(); offset += a.width(k++) * problem_.batch())
       block.load(k, start.data() + offset + first * a.width(k), a.width(k));
-    block.relax(beta, options_);
+    block.relax(beta, options);
     for (Index k = 1, offset = 0; k <= a.depth(); offset += a.width(k++) * problem_.batch())
       std::copy_n(block.states(k), a.width(k) * count, solution.phi.data() + offset + first * a.width(k));
     outcomes_.insert(outcomes_.end(), block.outcomes().begin(), block.outcomes().end());
@@ -82,8 +86,10 @@ Solution<Eigen::VectorXd> Relaxation::solve(const Eigen::VectorXd& theta, double
     most = std::max(most, outcome.moved);
     if (outcome.status != Status::converged) ++unsettled;
   }
+  const auto stopped = unsettled > 0 ? stop_wanted(options.stop) : std::nullopt;
   const bool finite = solution.phi.allFinite() && std::isfinite(solution.residual_norm);
-  solution.status = !finite                                                          ? Status::not_finite
+  solution.status = stopped                                                          ? *stopped
+                    : !finite                                                        ? Status::not_finite
                     : unsettled == 0 || solution.residual_norm <= options_.tolerance ? Status::converged
                     : most > 1e6 * (1 + start.cwiseAbs().maxCoeff())                 ? Status::diverged
                                                                      : Status::iteration_limit;

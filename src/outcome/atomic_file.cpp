@@ -1,17 +1,19 @@
 #include <bilevel/outcome/atomic_file.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 #include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <bilevel/outcome/violations.hpp>
 
 namespace bilevel {
 namespace {
@@ -60,12 +62,20 @@ std::string replace_file(const std::string& path, std::string_view contents, boo
   return {};
 }
 
-std::optional<std::string> read_file(const std::string& path) {
+std::optional<std::string> read_file(const std::string& path, std::size_t most) {
   std::ifstream stream(path, std::ios::binary);
   if (!stream) return std::nullopt;
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return std::move(text).str();
+  std::string text;
+  constexpr std::size_t first = 1 << 16;
+  for (std::size_t at_once = first; stream; at_once = std::max(first, text.size())) {
+    const std::size_t held = text.size();
+    text.resize(held + at_once);
+    stream.read(text.data() + held, static_cast<std::streamsize>(at_once));
+    text.resize(held + static_cast<std::size_t>(stream.gcount()));
+    if (text.size() > most)
+      throw InvalidInput(fmt::format("{}: it has more than {} bytes, which no file of bilevel has", path, most));
+  }
+  return text;
 }
 
 }  // namespace bilevel

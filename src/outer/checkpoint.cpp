@@ -1,5 +1,6 @@
 #include <bilevel/outer/checkpoint.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 
@@ -7,6 +8,7 @@
 
 #include <bilevel/outcome/atomic_file.hpp>
 #include <bilevel/outcome/base64.hpp>
+#include <bilevel/outcome/foreign_json.hpp>
 
 namespace bilevel {
 namespace {
@@ -41,6 +43,14 @@ Eigen::VectorXd vector(const std::string& text) {
   return x;
 }
 
+/// Of an enumeration whose last value is given.
+template <class Value>
+Value choice(const json& j, Value last) {
+  return static_cast<Value>(whole_number(j, 0, static_cast<int>(last)));
+}
+constexpr Kind last_kind = Kind::rigorous;
+constexpr Verdict last_verdict = Verdict::trusted;
+
 json encode(const Certificate& c) {
   return {{"kind", static_cast<int>(c.kind)},
           {"verdict", static_cast<int>(c.verdict)},
@@ -58,8 +68,8 @@ json encode(const Certificate& c) {
 }
 Certificate decode_certificate(const json& j) {
   Certificate c;
-  c.kind = static_cast<Kind>(j.at("kind").get<int>());
-  c.verdict = static_cast<Verdict>(j.at("verdict").get<int>());
+  c.kind = choice(j.at("kind"), last_kind);
+  c.verdict = choice(j.at("verdict"), last_verdict);
   c.bound = number(j.at("bound"));
   c.theorem_bound = number(j.at("theorem_bound"));
   c.inner_residual = number(j.at("inner_residual"));
@@ -81,17 +91,17 @@ json encode(const Cost& c) {
           c.seconds_inner,    c.seconds_adjoint, c.seconds_certificate, c.dense_columns};
 }
 Cost decode_cost(const json& j) {
-  return {.inner_values = j.at(0),
-          .inner_gradients = j.at(1),
-          .outer_values = j.at(2),
-          .outer_gradients = j.at(3),
-          .linearisations = j.at(4),
-          .hessian_products = j.at(5),
-          .cross_products = j.at(6),
-          .dense_hessians = j.at(7),
-          .dense_columns = j.at(13),
-          .factorizations = j.at(8),
-          .bytes = j.at(9),
+  return {.inner_values = whole_number(j.at(0)),
+          .inner_gradients = whole_number(j.at(1)),
+          .outer_values = whole_number(j.at(2)),
+          .outer_gradients = whole_number(j.at(3)),
+          .linearisations = whole_number(j.at(4)),
+          .hessian_products = whole_number(j.at(5)),
+          .cross_products = whole_number(j.at(6)),
+          .dense_hessians = whole_number(j.at(7)),
+          .dense_columns = whole_number(j.at(13)),
+          .factorizations = whole_number(j.at(8)),
+          .bytes = static_cast<std::size_t>(whole_number(j.at(9), 0)),
           .seconds_inner = j.at(10),
           .seconds_adjoint = j.at(11),
           .seconds_certificate = j.at(12)};
@@ -149,13 +159,28 @@ void for_each_vector(Point& c, Visit&& visit) {
   for (auto& [key, value] : c.search.vectors) visit("search." + key, value);
 }
 
+/// What stands beside θ has its size; before the first point an optimiser may hold nothing at all. The weights
+/// of a kink's gradients have another size.
+void require_sizes(const Checkpoint& c) {
+  const auto base = c.state.vectors.find("base"), first = c.state.vectors.find("first");
+  const bool begun = (base != c.state.vectors.end() && base->second.size() > 0) ||
+                     (first != c.state.vectors.end() && first->second.size() > 0);
+  for_each_vector(c, [&](const std::string& key, const Eigen::VectorXd& x) {
+    if (key == "accepted.phi" || key == "accepted.pi" || key == "search.weights") return;
+    const Index size = key.starts_with("state.") && !begun ? 0 : c.theta.size();
+    if (x.size() != size) throw InvalidInput(fmt::format("{} has {} numbers instead of {}", key, x.size(), size));
+  });
+  if (!(c.inner_tolerance > 0 && c.adjoint_tolerance > 0 && c.seconds >= 0))
+    throw InvalidInput("a tolerance or the time is not positive");
+}
+
 Checkpoint decode(const json& j) {
   Checkpoint c;
   c.identity = j.at("identity");
   c.optimizer = j.at("optimizer");
   c.state.numbers = decode_numbers(j.at("state"));
   c.search.numbers = decode_numbers(j.at("search"));
-  c.searched = j.at("searched");
+  c.searched = whole_number(j.at("searched"), 0);
   const json& vectors = j.at("vectors");
   for (const auto& [key, value] : vectors.items()) {
     if (key.starts_with("state.")) c.state.vectors[key.substr(6)];
@@ -174,14 +199,15 @@ Checkpoint decode(const json& j) {
   });
   c.inner_tolerance = number(j.at("inner_tolerance"));
   c.adjoint_tolerance = number(j.at("adjoint_tolerance"));
-  c.iterations = j.at("iterations");
-  c.evaluations = j.at("evaluations");
+  c.iterations = whole_number(j.at("iterations"), 0);
+  c.evaluations = whole_number(j.at("evaluations"), 0);
   c.seconds = j.at("seconds");
   c.cost = decode_cost(j.at("cost"));
   for (const json& h : j.at("history"))
-    c.history.push_back({h.at(0), h.at(1), number(h.at(2)), number(h.at(3)), number(h.at(4)),
-                         static_cast<Kind>(h.at(5).get<int>()), static_cast<Verdict>(h.at(6).get<int>()),
-                         number(h.at(7)), h.at(8)});
+    c.history.push_back({whole_number(h.at(0)), h.at(1), number(h.at(2)), number(h.at(3)), number(h.at(4)),
+                         choice(h.at(5), last_kind), choice(h.at(6), last_verdict), number(h.at(7)),
+                         h.at(8)});
+  require_sizes(c);
   return c;
 }
 
@@ -198,28 +224,46 @@ std::uint64_t checksum(const Eigen::VectorXd& numbers) {
                                    sizeof(double) * static_cast<std::size_t>(numbers.size())));
 }
 
+std::string sealed(std::string_view format, int version, std::string run) {
+  const std::string head = fmt::format("{{\"format\":\"{}\",\"version\":{},\"checksum\":\"{:016x}\",{}", format,
+                                       version, checksum(run), run_field);
+  run.insert(0, head);
+  return run += "}\n";
+}
+
+std::string_view unsealed(std::string_view text, std::string_view format, int version) {
+  const std::size_t field = text.substr(0, 200).find(run_field);
+  const std::string_view head = text.substr(0, field);
+  require_shallow(text);
+  const bool foreign = !head.starts_with(fmt::format("{{\"format\":\"{}\",", format));
+  if (foreign && json::accept(text)) throw InvalidInput("it is not a bilevel checkpoint");
+  if (foreign || field == std::string_view::npos || !text.ends_with("}}\n"))
+    throw InvalidInput("it is truncated or not a checkpoint at all");
+  const json fields = json::parse(fmt::format("{}\"run\":0}}", head));
+  if (const auto found = whole_number(fields.at("version")); found != version)
+    throw InvalidInput(fmt::format("it has version {}, this program reads version {}", found, version));
+  const std::string_view run =
+      text.substr(0, text.size() - 2).substr(std::min(text.size() - 2, field + run_field.size()));
+  if (fields.at("checksum") != fmt::format("{:016x}", checksum(run)))
+    throw InvalidInput("its checksum does not fit: the file is damaged");
+  return run;
+}
+
 std::string write_checkpoint(const std::string& path, const Checkpoint& checkpoint, bool durable) {
-  // One text, whose checksum is filled in at the end: a run with many parameters is large.
-  std::string text = fmt::format("{{\"format\":\"{}\",\"version\":{},\"checksum\":\"{:016x}\",{}",
-                                 format_name, format_version, 0, run_field);
-  const std::size_t run = text.size(), sum = text.find("\"checksum\":\"") + 12;
   Index numbers = 0;
   for_each_vector(checkpoint, [&](const std::string&, const Eigen::VectorXd& x) { numbers += x.size(); });
-  text += encode(checkpoint).dump();
-  text.reserve(text.size() + 11 * static_cast<std::size_t>(numbers) + 65536);
-  text.back() = ',';
-  text += "\"vectors\":{";
+  std::string run = encode(checkpoint).dump();
+  run.reserve(run.size() + 11 * static_cast<std::size_t>(numbers) + 65536);
+  run.back() = ',';
+  run += "\"vectors\":{";
   for_each_vector(checkpoint, [&](const std::string& key, const Eigen::VectorXd& x) {
-    text += fmt::format("\"{}\":\"", key);
-    append_base64(x.data(), sizeof(double) * static_cast<std::size_t>(x.size()), text);
-    text += "\",";
+    run += fmt::format("\"{}\":\"", key);
+    append_base64(x.data(), sizeof(double) * static_cast<std::size_t>(x.size()), run);
+    run += "\",";
   });
-  text.back() = '}';
-  text += '}';
-  const std::string digits = fmt::format("{:016x}", checksum(std::string_view(text).substr(run)));
-  text.replace(sum, digits.size(), digits);
-  text += "}\n";
-  return replace_file(path, text, durable);
+  run.back() = '}';
+  run += '}';
+  return replace_file(path, sealed(format_name, format_version, std::move(run)), durable);
 }
 
 Checkpoint read_checkpoint(const std::string& path, const std::string& identity) {
@@ -231,21 +275,13 @@ Checkpoint read_checkpoint(const std::string& path, const std::string& identity)
   if (!text) throw refuse("the file cannot be opened");
   Checkpoint checkpoint;
   try {
-    const json file = json::parse(*text);
-    if (!file.is_object() || file.value("format", "") != format_name)
-      throw refuse("it is not a bilevel checkpoint");
-    if (file.at("version") != format_version)
-      throw refuse(fmt::format("it has version {}, this program reads version {}", file.at("version").dump(),
-                               format_version));
-    const std::size_t run = text->find(run_field) + run_field.size(), end = text->rfind('}');
-    if (file.at("checksum") !=
-        fmt::format("{:016x}", checksum(std::string_view(*text).substr(run, end - run))))
-      throw refuse("its checksum does not fit: the file is damaged");
-    checkpoint = decode(file.at("run"));
+    checkpoint = decode(json::parse(unsealed(*text, format_name, format_version)));
   } catch (const json::parse_error&) {
     throw refuse("it is truncated or not a checkpoint at all");
   } catch (const json::exception& error) {
     throw refuse(fmt::format("it lacks a field or has one of the wrong type ({})", error.what()));
+  } catch (const InvalidInput& error) {
+    throw refuse(error.what());
   }
   if (checkpoint.identity != identity)
     throw refuse(fmt::format("it belongs to another run: it says '{}', this run is '{}'", checkpoint.identity,

@@ -306,30 +306,31 @@ OptimizerState KinkSearch::save() const {
 void KinkSearch::load(const OptimizerState& state) {
   end();
   if (state.vectors.empty()) return;
+  constexpr long most = 1'000'000'000;
   value_ = state.numbers.at("value");
   radius_ = state.numbers.at("radius");
   low_ = state.numbers.at("low");
   high_ = state.numbers.at("high");
   trial_ = state.numbers.at("trial");
   value_low_ = state.numbers.at("value_low");
-  misses_ = static_cast<long>(state.numbers.at("misses"));
-  doubts_ = static_cast<long>(state.numbers.at("doubts"));
-  looks_ = static_cast<long>(state.numbers.at("looks"));
+  misses_ = state.count("misses", most);
+  doubts_ = state.count("doubts", most);
+  looks_ = state.count("looks", most);
   const auto trusted = [&](const std::string& key) {
     Certificate c;
     c.verdict = Verdict::trusted;
-    c.kind = static_cast<Kind>(static_cast<int>(state.numbers.at(key + "kind")));
+    c.kind = static_cast<Kind>(state.count(key + "kind", static_cast<long>(Kind::rigorous)));
     c.bound = state.numbers.at(key + "bound");
     return c;
   };
   least_ = {state.numbers.at("least.norm"), state.numbers.at("least.radius"),
-            static_cast<std::size_t>(state.numbers.at("least.gradients")), trusted("least.")};
+            static_cast<std::size_t>(state.count("least.gradients", most)), trusted("least.")};
   least_.certificate.reason = reason_of(least_.gradients);
   base_ = state.vectors.at("base");
   hull_ = {state.vectors.at("direction"), state.vectors.at("weights")};
   looked_ = state.vectors.at("looked");
   nearby_.clear();
-  for (std::size_t k = 0; k < static_cast<std::size_t>(state.numbers.at("nearby")); ++k)
+  for (std::size_t k = 0; k < static_cast<std::size_t>(state.count("nearby", most)); ++k)
     nearby_.push_back({state.vectors.at(fmt::format("theta{}", k)),
                        state.vectors.at(fmt::format("gradient{}", k)), trusted(fmt::format("{}.", k))});
 }

@@ -195,7 +195,7 @@ class Lbfgs final : public Optimizer {
     direction_ = state.vectors.at("direction");
     s_.clear();
     y_.clear();
-    for (std::size_t i = 0; i < static_cast<std::size_t>(state.numbers.at("pairs")); ++i) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(state.count("pairs", options_.memory)); ++i) {
       s_.push_back(state.vectors.at(fmt::format("s{}", i)));
       y_.push_back(state.vectors.at(fmt::format("y{}", i)));
     }
@@ -264,6 +264,13 @@ class Lbfgs final : public Optimizer {
 };
 
 }  // namespace
+
+long OptimizerState::count(const std::string& key, long most) const {
+  const double number = numbers.at(key);
+  if (!(number >= 0 && number <= static_cast<double>(most)) || number != std::floor(number))
+    throw InvalidInput(fmt::format("{} is {}", key, number));
+  return static_cast<long>(number);
+}
 
 Violations DescentOptimizerOptions::validate() const {
   return Violations("gradient-descent").not_negative("step", step);

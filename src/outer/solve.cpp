@@ -53,8 +53,13 @@ OuterRun::OuterRun(const SolveOptions& options, std::string_view estimator, Opti
       throw InvalidInput(
           fmt::format("cannot resume from {}: it holds {} parameters for {}, this run has {} for {}",
                       options.checkpoint, now_.theta.size(), now_.optimizer, start.size(), optimizer.name()));
-    optimizer_.load(now_.state);
-    kink_.load(now_.search);
+    try {
+      optimizer_.load(now_.state);
+      kink_.load(now_.search);
+    } catch (const std::exception& error) {
+      throw InvalidInput(fmt::format("cannot resume from {}: it is damaged ({}); start without resuming",
+                                     options.checkpoint, error.what()));
+    }
     seconds_before_ = now_.seconds;
     summary_.resumed = true;
     return;
@@ -65,6 +70,20 @@ OuterRun::OuterRun(const SolveOptions& options, std::string_view estimator, Opti
   options.box.project(now_.theta);
   now_.inner_tolerance = options.tolerances.inner;
   now_.adjoint_tolerance = options.tolerances.adjoint;
+}
+
+void OuterRun::require_states(Index parameters) const {
+  if (!now_.accepted) return;
+  const Index phi = now_.accepted->phi.size(), pi = now_.accepted->pi.size();
+  if (phi != parameters || pi != parameters)
+    throw InvalidInput(fmt::format("cannot resume from {}: its states have {} and {} numbers, the problem's {}",
+                                   options_.checkpoint, phi, pi, parameters));
+}
+
+void OuterRun::abandon(Status status) {
+  stop(status, now_.accepted ? fmt::format("{}; projected gradient norm {:.3g} after {} iterations", sentence(status),
+                                           now_.accepted->gradient_norm, now_.iterations)
+                             : fmt::format("{}; no point was evaluated to its end", sentence(status)));
 }
 
 bool OuterRun::begin_evaluation() {
@@ -79,6 +98,10 @@ bool OuterRun::begin_evaluation() {
                 fmt::format("{:.1f} s are over after {} iterations; projected gradient norm {:.3g}",
                             options_.max_seconds, now_.iterations,
                             now_.accepted ? now_.accepted->gradient_norm : unknown));
+  if (const auto why = stop_wanted(options_.stop)) {
+    abandon(*why);
+    return false;
+  }
   if (now_.accepted && now_.iterations >= options_.max_iterations)
     return stop(Status::iteration_limit,
                 fmt::format("projected gradient norm {:.3g} after {} iterations, the limit; asked for {:.3g}",

@@ -173,7 +173,7 @@ bool LassoDescent::newton() {
 void LassoDescent::run(double tolerance) {
   double least = everywhere;
   int idle = 0;
-  while (sweeps < most_sweeps) {
+  while (sweeps < most_sweeps && !stop_wanted(model.stop_token())) {
     const double largest = sweep_all();
     if (largest <= tolerance) return;
     // Rounding may keep the conditions from being met any better.
@@ -234,6 +234,10 @@ Lasso::Settled Lasso::settle(const Vec& theta, const Vec& start, double toleranc
     if (intercept_) phi[features_] = null_intercept_;
   }
   for (long round = 0; round < most_rounds; ++round) {
+    if (const auto why = stop_wanted(stop_token())) {
+      result.message = sentence(*why);
+      break;
+    }
     evaluate(phi);
     ++result.passes;
     const double norm = residual_norm(phi);

@@ -24,8 +24,13 @@ TEST(KeptRun, ARunThatReachedItsLimitIsKeptAndGoesOn) {
   EXPECT_NE(cut.out.find("resume from"), std::string::npos) << cut.out;
   ASSERT_TRUE(std::filesystem::exists(checkpoint)) << "what is offered is there";
   EXPECT_NE(run("predict " + model + " " + data).err.find("iteration-limit"), std::string::npos);
+  const std::string kept = slurp(checkpoint);
   const Result again = run(command + " --iterations 2");
-  EXPECT_NE(again.err.find("begins anew"), std::string::npos) << again.err;
+  EXPECT_EQ(again.code, 2);
+  EXPECT_NE(again.err.find("add --resume"), std::string::npos) << again.err;
+  EXPECT_EQ(slurp(checkpoint), kept) << "a run that is kept is not lost unasked";
+  EXPECT_EQ(run(command + " --model oracle").code, 2);
+  EXPECT_EQ(slurp(checkpoint), kept);
   const Result rest = run(command + " --resume");
   EXPECT_EQ(rest.code, 0) << rest.out << rest.err;
   EXPECT_NE(rest.err.find("resumed from"), std::string::npos) << rest.err;
@@ -65,13 +70,30 @@ TEST(KeptRun, FilesBesideTheCheckpointAreThoseOfThePerson) {
   write("own.4194000.tmp", "mine");
   // What a killed run left goes; what another run left is not taken for a part of this one.
   write("own.4194001.tmp", "{\"format\":\"bilevel-checkpoint\"");
-  write("own", "{\"format\":\"bilevel-checkpoint\"");
   EXPECT_EQ(run("tune " + other + " --checkpoint " + own).code, 0);
   EXPECT_TRUE(std::filesystem::exists(own + ".20240101.tmp"));
   EXPECT_TRUE(std::filesystem::exists(own + ".4194000.tmp"));
   EXPECT_FALSE(std::filesystem::exists(own + ".4194001.tmp"));
   EXPECT_FALSE(std::filesystem::exists(own));
   for (const char* ending : {".20240101.tmp", ".4194000.tmp"}) std::filesystem::remove(own + ending);
+}
+
+TEST(KeptRun, NoCommandOverwritesOne) {
+  const std::string data = data_file("kept.csv", 60, "2", 7), other = "{\"format\":\"bilevel-checkpoint\",";
+  for (const std::string& command :
+       {"tune " + data, "clean " + data + " --trusted 10",
+        std::string("train --rows 100 --layers 8 --epochs 1"), std::string("solve --problem quadratic")}) {
+    SCOPED_TRACE(command);
+    const std::string checkpoint = write("once.ckpt", other);
+    const Result r = run(command + " --checkpoint " + checkpoint);
+    EXPECT_EQ(r.code, 2);
+    EXPECT_NE(r.err.find("keeps an unfinished run"), std::string::npos) << r.err;
+    EXPECT_NE(r.err.find("delete " + checkpoint), std::string::npos) << r.err;
+    EXPECT_EQ(slurp(checkpoint), other);
+    std::filesystem::remove(checkpoint);
+    EXPECT_LE(run(command + " --checkpoint " + checkpoint).code, 1);
+    EXPECT_FALSE(std::filesystem::exists(checkpoint)) << "a run that is over is not kept";
+  }
 }
 
 /// Long enough to be cut short.

@@ -196,6 +196,54 @@ TYPED_TEST(OtherVectors, EveryInnerSolverAndEstimatorGivesTheSameGradient) {
   }
 }
 
+/// Everything that loops looks whether it shall end, in either phase and in the certificate: what is asked
+/// for before it begins costs next to nothing, and nothing that was cut short is called converged.
+TEST(EstimatorConformance, WhoIsAskedToEndEndsAtOnce) {
+  for (const std::string family : {"log-cosh", "logistic"}) {
+    const auto problem = problems::make(family, {.phi = 40, .theta = 5, .penalty = "per-feature", .seed = 3});
+    const Vec theta = problem->initial_theta();
+    for (const std::string_view name : inner_solver_names()) {
+      SCOPED_TRACE(::testing::Message() << family << ", " << name);
+      const StopToken stop([] { return true; });
+      problem->obey(&stop);
+      const auto inner = make_inner_solver<Vec>(name, *problem);
+      const Solution<Vec> s = inner->solve(theta, 0, problem->initial_phi());
+      EXPECT_EQ(s.status, Status::interrupted) << s.message;
+      EXPECT_LE(s.iterations, 1);
+      EXPECT_LE(s.cost.inner_gradients + s.cost.hessian_products, 3);
+    }
+    for (const std::string& method : estimator_names()) {
+      if (!applies(method, *problem)) continue;
+      SCOPED_TRACE(::testing::Message() << family << ", " << method);
+      problem->obey(nullptr);
+      const auto inner = make_inner_solver<Vec>("trust-region", *problem);
+      const auto estimator = make_estimator<Vec>(method, *problem, *inner);
+      const Estimate<Vec> whole = estimator->estimate(theta, {});
+      // At every moment of it: looked at for the k-th time, it ends.
+      for (const long moment : {0, 1, 3, 7, 20, 60}) {
+        SCOPED_TRACE(moment);
+        long looks = 0;
+        const StopToken stop([&] { return looks++ >= moment; });
+        problem->obey(&stop);
+        const auto anew = make_estimator<Vec>(method, *problem, *inner);
+        const Estimate<Vec> e = anew->estimate(theta, {});
+        if (looks <= moment) {
+          EXPECT_EQ(e.status, whole.status) << "it was done before";
+          continue;
+        }
+        const double much = whole.cost.gradient_equivalents();
+        if (moment == 0) {
+          EXPECT_NE(e.status, Status::converged) << e.message;
+          EXPECT_LE(e.cost.gradient_equivalents(), 20 + 0.5 * much) << "of " << much;
+        }
+        EXPECT_LE(e.cost.gradient_equivalents(), much + 20);
+        EXPECT_NE(e.certificate.verdict, Verdict::trusted) << e.certificate.reason;
+      }
+      problem->obey(nullptr);
+    }
+  }
+}
+
 TYPED_TEST(OtherVectors, TheOuterLoopLearnsTheSameParameters) {
   using V = TypeParam;
   const bool single = sizeof(typename Space<V>::Scalar) == 4;

@@ -180,6 +180,41 @@ TEST(Solve, StatusesSayWhyItStopped) {
   }
 }
 
+// Half an evaluation is none: the run stands where it stood before it, and goes on to the same bits.
+TEST(Solve, AnEndWithinAnEvaluationIsResumed) {
+  const std::string path = scratch("within");
+  SolveOptions options;
+  Session whole("log-cosh", seeded(4), "lbfgs", "implicit-cg", "lbfgs");
+  const Summary expected = whole.solve(options);
+  ASSERT_EQ(expected.status, Status::converged) << expected.message;
+  int within = 0;
+  for (const long moment : {0, 1, 5, 30, 80, 200, 400}) {
+    SCOPED_TRACE(moment);
+    std::filesystem::remove(path);
+    options.checkpoint = path;
+    options.resume = false;
+    long looks = 0;
+    const StopToken stop([&] { return looks++ >= moment; });
+    options.stop = &stop;
+    Session cut("log-cosh", seeded(4), "lbfgs", "implicit-cg", "lbfgs");
+    cut.problem->obey(&stop);
+    const Summary s = cut.solve(options);
+    if (looks <= moment) continue;
+    within += s.evaluations > 0;
+    EXPECT_EQ(s.status, Status::interrupted) << s.message;
+    EXPECT_EQ(s.history.size(), static_cast<std::size_t>(s.evaluations));
+    ASSERT_TRUE(std::filesystem::exists(path));
+    options.stop = nullptr;
+    options.resume = true;
+    Session rest("log-cosh", seeded(4), "lbfgs", "implicit-cg", "lbfgs");
+    const Summary r = rest.solve(options);
+    EXPECT_EQ(r.theta, expected.theta);
+    EXPECT_EQ(r.evaluations, expected.evaluations);
+  }
+  EXPECT_GT(within, 1) << "some must have been cut after their first evaluation";
+  std::filesystem::remove(path);
+}
+
 TEST(Solve, BadOptionsAreAllNamed) {
   Session run("quadratic");
   SolveOptions options;
@@ -320,6 +355,27 @@ TEST_F(CheckpointFile, ForeignFilesAreRefused) {
   o.resume = true;
   Session run("quadratic");
   EXPECT_THROW(run.solve(o), InvalidInput);
+}
+
+// A file with a right checksum and wrong contents is no reason to read beyond a vector's end.
+TEST_F(CheckpointFile, WhatDoesNotFitTogetherIsRefused) {
+  const auto with = [&](const std::function<void(nlohmann::json&)>& change) {
+    nlohmann::json file = nlohmann::json::parse(text);
+    change(file["run"]);
+    return refusal(sealed("bilevel-checkpoint", 4, file["run"].dump()));
+  };
+  EXPECT_EQ(with([](nlohmann::json&) {}), "");
+  const std::string one = "AAAAAAAA8D8=";
+  for (const char* key : {"theta", "accepted.theta", "accepted.phi", "accepted.pi", "accepted.gradient",
+                          "state.base", "state.gradient", "state.direction"})
+    EXPECT_NE(with([&](nlohmann::json& run) { run["vectors"][key] = one; }).find("numbers"),
+              std::string::npos)
+        << key;
+  EXPECT_NE(with([](nlohmann::json& run) { run["state"]["pairs"] = 1e300; }), "");
+  EXPECT_NE(with([](nlohmann::json& run) { run["state"].erase("trial"); }), "");
+  EXPECT_NE(with([](nlohmann::json& run) { run["accepted"]["certificate"]["kind"] = 7; }), "");
+  EXPECT_NE(with([](nlohmann::json& run) { run["history"][0][6] = -1; }), "");
+  EXPECT_NE(with([](nlohmann::json& run) { run["iterations"] = 1e300; }), "");
 }
 
 TEST_F(CheckpointFile, OtherBoundsAreAnotherRun) {

@@ -1,8 +1,10 @@
 #include "training/trainer.hpp"
 
+#include <atomic>
 #include <filesystem>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "refusal.hpp"
 #include "scratch.hpp"
@@ -267,13 +269,15 @@ TEST(Train, AStoppedRunGoesOnToTheSameBits) {
     const TrainData data = load(task);
     const Settings settings = settings_of(task, data);
     const TrainResult whole = train(settings, data, {});
-    int calls = 0;
-    TrainControl control{.checkpoint = scratch("run.ckpt"), .identity = "this"};
-    control.interrupted = [&] { return ++calls % 40 == 0; };
-    TrainResult parts = train(settings, data, control);
+    // Asked in the middle of phases, of tests and of probes; later every time, so that there is an end.
     int stops = 0;
+    std::atomic<int> calls = 0;
+    TrainControl control{.checkpoint = scratch("run.ckpt"), .identity = "this"};
+    control.interrupted = [&] { return ++calls > 150 * (stops + 1); };
+    TrainResult parts = train(settings, data, control);
     for (; parts.status == Status::interrupted; ++stops) {
       control.resume = true;
+      calls = 0;
       parts = train(settings, data, control);
     }
     EXPECT_GE(stops, 2);
@@ -411,6 +415,55 @@ TEST(NetworkFile, ComesBackAsItWas) {
   for (std::size_t cut = 0; cut + 2 < text.size(); cut += 211)
     EXPECT_NE(refusal([&] { read_network(write("cut.json", text.substr(0, cut))); }), "accepted") << cut;
   EXPECT_COMPLAINT(read_network(scratch("none.json")), "written by bilevel train --save");
+  const auto with = [&](const std::string& what, const std::string& by) {
+    std::string changed = text;
+    changed.replace(changed.find(what), what.size(), by);
+    return write("with.json", changed);
+  };
+  EXPECT_COMPLAINT(read_network(with("\"free_steps\": ", "\"free_steps\": 99999999")), "ten million");
+  EXPECT_COMPLAINT(read_network(with("\"free_steps\": ", "\"free_steps\": 0.5e")), "whole number");
+  // 2³² − 16: products of such sizes wrap around to those of the weights.
+  EXPECT_COMPLAINT(read_network(with("  20,\n", "  20,\n  4611686018427387904,\n")), "ten million");
+}
+
+TEST(NetworkFile, ColumnsMustFitTheFirstLayer) {
+  TrainTask task = small_task();
+  task.data = write("columns.csv", "a,b,c,label\n1,2,3,x\n2,1,3,y\n3,1,2,x\n1,3,2,y\n2,2,1,x\n");
+  task.rows = 0;
+  task.layers = "4";
+  const TrainData data = load(task);
+  const Settings settings = settings_of(task, data);
+  const SavedNetwork saved{
+      settings,     bilevel::networks::initial_parameters(settings.architecture, 3).cast<float>(),
+      data.classes, data.shift,
+      data.factor,  {},
+      data.schema};
+  const std::string text = network_text(saved, "0");
+  EXPECT_EQ(read_network(write("whole.json", text)).schema.columns.size(), 4U);
+  nlohmann::ordered_json j = nlohmann::ordered_json::parse(text);
+  j["schema"]["columns"].erase(1);
+  EXPECT_COMPLAINT(read_network(write("less.json", j.dump())), "there must be 3");
+  bilevel::data::Dataset two;
+  two.x = bilevel::data::DenseRows(bilevel::data::DenseRows::Ones(5, 2));
+  EXPECT_COMPLAINT(outputs_of(saved, two), "has 2 features, the network takes 3");
+}
+
+TEST(Load, QuantitiesAreNoClasses) {
+  // 200 whole numbers, hardly one of them twice, as a sum of money or a score is.
+  std::string text = "a,score\n";
+  for (int i = 0; i < 300; ++i) text += fmt::format("{},{}\n", i % 13, 25 + (i * 37) % 200);
+  TrainTask task;
+  task.data = write("scores.csv", text);
+  EXPECT_COMPLAINT(load(task), "a quantity rather than classes");
+  EXPECT_COMPLAINT(load(task), "--categorical 'score'");
+  task.reading.categorical = {"score"};
+  EXPECT_EQ(load(task).classes.size(), 200U) << "said to be classes";
+  // As many rows a class as classes have.
+  text = "a,kind\n";
+  for (int i = 0; i < 300; ++i) text += fmt::format("{},{}\n", i % 13, i % 50);
+  task.reading.categorical = {};
+  task.data = write("kinds.csv", text);
+  EXPECT_EQ(load(task).classes.size(), 50U);
 }
 
 TEST(Load, MissingCellsGetTheMeansOfTheTrainingRows) {

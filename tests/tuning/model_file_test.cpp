@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include <bilevel/outcome/atomic_file.hpp>
+
 #include "scratch.hpp"
 #include "tuning/example.hpp"
 #include "tuning/fold_model.hpp"
@@ -215,6 +217,17 @@ TEST_F(ModelFile, MarginsAreTheSameDenseAndSparse) {
   for (Index i = 0; i < 5; ++i) EXPECT_NEAR(binary(i, 1), 1 / (1 + std::exp(-m(i, 0))), 1e-15);
 }
 
+TEST_F(ModelFile, RowsWithFewerFeaturesThanItUsesAreRefused) {
+  auto data = example_data(2);
+  data.x = bilevel::data::DenseRows(data.dense_rows().leftCols(40));
+  EXPECT_THROW(margins(model, data), InvalidInput);
+}
+
+TEST_F(ModelFile, EndlessFilesAreNotReadToTheirEnd) {
+  EXPECT_THROW(bilevel::read_file("/dev/zero", 1 << 20), InvalidInput);
+  EXPECT_EQ(bilevel::read_file(write("three", "abc"), 3), "abc");
+}
+
 TEST_F(ModelFile, DamagedOnesAreRefused) {
   const std::string text = model_text(model, "1.2.3");
   for (std::size_t length = 0; length + 2 < text.size(); length += 97)
@@ -237,6 +250,37 @@ TEST_F(ModelFile, DamagedOnesAreRefused) {
   EXPECT_NE(changed([](Json& j) { j["classes"].erase(0); }), "");
   EXPECT_NE(changed([](Json& j) { j["imputed"].erase(0); }), "");
   EXPECT_NE(changed([](Json& j) { j["schema"]["columns"][0]["kind"] = "odd"; }), "");
+  // Sizes that do not fit one another would be read or written beyond their ends.
+  const auto column = [](const char* name, const char* kind) { return Json{{"name", name}, {"kind", kind}}; };
+  EXPECT_NE(changed([](Json& j) { j["schema"]["columns"].erase(0); }).find("features"), std::string::npos);
+  EXPECT_NE(changed([](Json& j) { j["schema"]["features"] = 100; }).find("features"), std::string::npos);
+  EXPECT_NE(changed([](Json& j) {
+              j["schema"]["features"] = 100;
+              j["columns"] = {0, 3, 99};
+              while (j["schema"]["names"].size() < 100) j["schema"]["names"].push_back("more");
+              j["imputed"] = Json::array();
+            }).find("features"),
+            std::string::npos);
+  EXPECT_NE(changed([](Json& j) { j["schema"]["features"] = 1e300; }), "");
+  EXPECT_NE(changed([](Json& j) { j["schema"]["names"].erase(0); }).find("names"), std::string::npos);
+  EXPECT_NE(changed([&](Json& j) { j["schema"]["columns"].push_back(column("more", "numeric")); }), "");
+  EXPECT_NE(changed([&](Json& j) { j["schema"]["columns"].push_back(column("more", "target")); }), "");
+  EXPECT_NE(changed([](Json& j) { j["schema"]["columns"][1]["name"] = j["schema"]["columns"][0]["name"]; }),
+            "");
+  EXPECT_NE(changed([](Json& j) {
+              j["schema"]["columns"][0]["kind"] = "categorical";
+              j["schema"]["columns"][0]["levels"] = {"b", "a"};
+              j["schema"]["columns"].erase(1);
+            }).find("sorted"),
+            std::string::npos);
+  EXPECT_NE(changed([](Json& j) { j["schema"]["format"] = "libsvm"; }), "");
+  EXPECT_NE(changed([](Json& j) { j["columns"] = {3, 0, 59}; }).find("ascend"), std::string::npos);
+  EXPECT_NE(changed([](Json& j) { j["columns"][0] = 0.5; }), "");
+  const std::string deep(200'000, '[');
+  std::string nested = text;
+  nested.replace(nested.find("\"version\": 1"), 12, "\"version\": " + deep + std::string(200'000, ']'));
+  EXPECT_NE(refused(nested).find("nested"), std::string::npos) << "no stack is overflown";
+  EXPECT_NE(changed([](Json& j) { j["model"] = "ridge"; }).find("one output"), std::string::npos);
   for (const auto& [key, value] : good.items())
     if (key != "program") {
       EXPECT_NE(changed([&, k = key](Json& j) { j.erase(k); }), "") << key;

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 #include <Eigen/Cholesky>
+#include <nlohmann/json.hpp>
 
 #include <bilevel/problems/kernels.hpp>
 
@@ -149,10 +150,12 @@ TEST(Tuning, AnInterruptedRunGoesOnToTheSameBits) {
     control.interrupted = [&] { return reports >= stop; };
     const TuneResult cut = tune(task, p, control);
     EXPECT_TRUE(cut.interrupted);
-    EXPECT_TRUE(std::filesystem::exists(path + ".grid"));
+    EXPECT_EQ(std::filesystem::exists(path + ".grid"), stop > 1);
     EXPECT_EQ(std::filesystem::exists(path), stop > 21);
     if (stop <= 21) {
-      EXPECT_EQ(cut.points.size(), static_cast<std::size_t>(stop));
+      EXPECT_EQ(cut.points.size(), static_cast<std::size_t>(stop - 1))
+          << "the fit that was under way is not kept";
+      EXPECT_FALSE(cut.tuned.fitted);
     }
     control.interrupted = [] { return false; };
     control.resume = true;
@@ -165,6 +168,65 @@ TEST(Tuning, AnInterruptedRunGoesOnToTheSameBits) {
     std::filesystem::remove(path);
     std::filesystem::remove(path + ".grid");
   }
+}
+
+/// The number of values in a grid's file.
+std::size_t points_in(const std::string& path) {
+  std::ifstream file(path);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const nlohmann::json j = nlohmann::json::parse(text, nullptr, false);
+  return j.is_discarded() ? 0 : j["run"]["points"].size();
+}
+
+TEST(Tuning, AnEndBetweenTheGridAndTheFirstEvaluationStillHasAModel) {
+  Task task = example();
+  const Prepared p = prepare(task);
+  TuneControl control;
+  control.checkpoint = scratch("between");
+  control.grace = 60;
+  int reports = 0;
+  control.progress = [&](const std::string&) { ++reports; };
+  control.interrupted = [&] { return reports >= task.grid && points_in(control.checkpoint + ".grid") == 21; };
+  const TuneResult cut = tune(task, p, control);
+  EXPECT_TRUE(cut.interrupted);
+  EXPECT_EQ(cut.points.size(), 21U);
+  EXPECT_EQ(cut.summary.evaluations, 0);
+  EXPECT_TRUE(std::filesystem::exists(control.checkpoint)) << "it goes on from there";
+  ASSERT_TRUE(cut.tuned.fitted);
+  EXPECT_EQ(cut.tuned.theta, cut.grid.theta) << "the best single λ";
+  EXPECT_TRUE(cut.tuned.test.has_value());
+  for (const char* ending : {"", ".grid"}) std::filesystem::remove(control.checkpoint + ending);
+}
+
+TEST(Tuning, ADamagedGridIsNotGoneOnWith) {
+  Task task = example();
+  const Prepared p = prepare(task);
+  TuneControl control;
+  control.checkpoint = scratch("grid_only");
+  int reports = 0;
+  control.progress = [&](const std::string&) { ++reports; };
+  control.interrupted = [&] { return reports > 3; };
+  tune(task, p, control);
+  const std::string path = control.checkpoint + ".grid";
+  std::string text;
+  {
+    std::ifstream file(path);
+    text.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  ASSERT_EQ(points_in(path), 3U);
+  // A digit of a loss: the text stays a grid, the number becomes another one.
+  const std::size_t at = text.find("\"points\":[[") + 16;
+  ASSERT_TRUE(text[at] >= '0' && text[at] <= '9') << text.substr(0, at + 20);
+  text[at] = text[at] == '9' ? '8' : static_cast<char>(text[at] + 1);
+  std::ofstream(path) << text;
+  control.resume = true;
+  try {
+    tune(task, p, control);
+    ADD_FAILURE() << "accepted";
+  } catch (const InvalidInput& error) {
+    EXPECT_NE(std::string(error.what()).find("checksum"), std::string::npos) << error.what();
+  }
+  std::filesystem::remove(path);
 }
 
 /// Data of a known kind as a CSV file, which the next call replaces.

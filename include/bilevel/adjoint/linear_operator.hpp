@@ -2,6 +2,7 @@
 
 #include <Eigen/Core>
 
+#include <bilevel/outcome/stop_token.hpp>
 #include <bilevel/space/inverse_approximation.hpp>
 
 namespace bilevel {
@@ -20,6 +21,8 @@ class LinearOperator {
   virtual bool precondition(const V& /*r*/, V& /*out*/) { return false; }
   /// What phase 1 left behind about A⁻¹; null where it left nothing.
   virtual InverseApproximation<V>* inherited() { return nullptr; }
+  /// Solvers end early where this says so; null: never.
+  virtual const StopToken* stop_token() const { return nullptr; }
 };
 
 }  // namespace bilevel

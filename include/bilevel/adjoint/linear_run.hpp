@@ -62,6 +62,9 @@ class LinearRun {
   LinearSolution<V>& solution() { return solution_; }
 
  private:
+  /// Stops with interrupted or time_limit where somebody wants it.
+  bool asked_to_stop();
+
   std::string solver_;
   LinearOperator<V>& a_;
   const V& b_;
@@ -105,16 +108,23 @@ LinearRun<V>::LinearRun(std::string_view solver, LinearOperator<V>& a, const V& 
     stop(Status::converged, n == 0 ? "the system is empty" : "b = 0, so x = 0");
   } else if (rhs <= solution_.target) {
     stop(Status::converged, "x = 0 meets the target");
-  } else if (warm && all_finite(*warm)) {
+  } else if (!asked_to_stop() && warm && all_finite(*warm)) {
     offer(*warm);
   }
 }
 
 template <Vector V>
 bool LinearRun<V>::next_iteration() {
-  if (!running() || solution_.iterations >= limit_) return false;
+  if (!running() || solution_.iterations >= limit_ || asked_to_stop()) return false;
   ++solution_.iterations;
   return true;
+}
+
+template <Vector V>
+bool LinearRun<V>::asked_to_stop() {
+  const auto why = stop_wanted(a_.stop_token());
+  if (why) stop(*why, std::string(sentence(*why)));
+  return why.has_value();
 }
 
 template <Vector V>

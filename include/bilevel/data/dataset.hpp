@@ -10,9 +10,13 @@
 #include <Eigen/Dense>
 #include <Eigen/SparseCore>
 
+#include <bilevel/outcome/violations.hpp>
+
 namespace bilevel::data {
 
 using Index = Eigen::Index;
+/// No file may have more columns, nor become more features.
+inline constexpr Index most_columns = 10'000'000;
 using DenseRows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 /// Compressed; the columns of a row are sorted.
 using SparseRows = Eigen::SparseMatrix<double, Eigen::RowMajor, int>;
@@ -44,6 +48,9 @@ struct Schema {
   std::vector<std::string> names;  ///< of the features
   bool sparse = false;
   bool zero_based = false;  ///< LIBSVM
+
+  /// Whether its parts fit together: one read from a file may be anything.
+  Violations validate() const;
 };
 
 struct Dataset {

@@ -28,7 +28,7 @@ enum class Header {
 /// Beyond these a file is refused before memory is taken for it.
 struct Limits {
   std::int64_t cells = std::int64_t{1} << 32;  ///< of the matrix; sparse: stored entries
-  Index columns = 10'000'000;                  ///< of the file, and features
+  Index columns = most_columns;                ///< of the file, and features
   Index levels = 1000;                         ///< of one categorical column
   std::int64_t line_bytes = 64 << 20;          ///< of one line of text
 };

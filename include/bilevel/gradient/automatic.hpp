@@ -280,6 +280,7 @@ Estimate<V> Automatic<V>::estimate(const V& theta, const Warm<V>& warm) {
       break;
     }
     story += fmt::format(" – it did not work out ({})", bilevel::name(why));
+    if (stop_wanted(problem_.stop_token())) break;
     i = next_choice(choices_, i, why);
   }
   e.cost.seconds_adjoint += watch.seconds();

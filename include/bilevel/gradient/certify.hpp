@@ -84,14 +84,20 @@ Certificate Certifier<V>::run() {
     result_.reason = "a residual or the gradient is not finite";
     return result_;
   }
+  const auto asked_to_stop = [&] { return stop_wanted(problem_.stop_token()).has_value(); };
+  if (asked_to_stop()) {
+    result_.reason = "the run was to end before its errors were looked at";
+    return result_;
+  }
   constants_ = problem_.constants(phases_.theta, phases_.phi, everywhere);
   measure_residuals();
   const bool global = constants_.mu > 0;
   if (global ? bound_globally() : bound_locally()) assemble();
-  if (global && result_.bound > phases_.good_enough) sharpen();
-  if (result_.bound > phases_.good_enough) compare_outer();
-  if ((global || from_problem_) && result_.bound > phases_.good_enough) measure_response();
-  if (from_problem_ && result_.bound > phases_.good_enough &&
+  if (global && result_.bound > phases_.good_enough && !asked_to_stop()) sharpen();
+  if (result_.bound > phases_.good_enough && !asked_to_stop()) compare_outer();
+  if ((global || from_problem_) && result_.bound > phases_.good_enough && !asked_to_stop())
+    measure_response();
+  if (from_problem_ && !asked_to_stop() && result_.bound > phases_.good_enough &&
       Space<V>::size(phases_.phi) <= second_opinion_limit) {
     // The problem's own lower bound of λ_min is safe and may be useless: an estimate says more then.
     const Certificate before = result_;
@@ -267,7 +273,8 @@ Spectrum Certifier<V>::spectrum_here() {
     }
   }
   // As a second opinion it must not cost many times what the gradient did.
-  Spectrum spectrum = lanczos_spectrum(*curvature_, phases_.phi, options_.seed, trust_problem_ ? 30 : 3);
+  Spectrum spectrum = lanczos_spectrum(*curvature_, phases_.phi, options_.seed, trust_problem_ ? 30 : 3,
+                                       problem_.stop_token());
   result_.mu_source = result_.smoothness_source = "Lanczos";
   // Lanczos that did not converge has not seen the small end, and neither has phase 2: nothing can be said.
   if (std::isnan(spectrum.smallest)) return spectrum;

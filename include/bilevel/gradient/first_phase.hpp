@@ -93,10 +93,12 @@ bool FirstPhase<V>::run(const V& theta, const Warm<V>& warm, Estimate<V>& estima
       estimate.message += "; the outer loss or its derivatives are not finite at the settled state";
     usable = outer_finite && all_finite(residual_);
   }
-  if (!usable) {
-    estimate.status = Status::not_finite;
-    estimate.certificate.reason = estimate.message;
+  if (!usable) estimate.status = Status::not_finite;
+  if (const auto why = stop_wanted(problem_.stop_token()); why && !succeeded(settled.status)) {
+    estimate.status = *why;
+    usable = false;
   }
+  if (!usable) estimate.certificate.reason = estimate.message;
   estimate.cost.seconds_inner = watch.seconds();
   return usable;
 }

@@ -17,11 +17,12 @@ template <Vector V>
 class CurvatureOperator final : public LinearOperator<V> {
  public:
   CurvatureOperator(Curvature<V>& curvature, bool symmetric, bool transposed,
-                    InverseApproximation<V>* inverse = nullptr)
+                    InverseApproximation<V>* inverse = nullptr, const StopToken* stop = nullptr)
       : curvature_(curvature),
         symmetric_(symmetric),
         transposed_(transposed && !symmetric),
-        inverse_(symmetric ? inverse : nullptr) {}
+        inverse_(symmetric ? inverse : nullptr),
+        stop_(stop) {}
 
   void apply(const V& x, V& out) override {
     transposed_ ? curvature_.transpose_times(x, out) : curvature_.times(x, out);
@@ -35,11 +36,13 @@ class CurvatureOperator final : public LinearOperator<V> {
   bool diagonal(V& out) override { return curvature_.diagonal(out); }
   bool precondition(const V& r, V& out) override { return symmetric_ && curvature_.precondition(r, out); }
   InverseApproximation<V>* inherited() override { return inverse_; }
+  const StopToken* stop_token() const override { return stop_; }
 
  private:
   Curvature<V>& curvature_;
   bool symmetric_, transposed_;
   InverseApproximation<V>* inverse_;
+  const StopToken* stop_;
 };
 
 /// How the settled state answers to θ: dφ*/dθ = −J⁻¹χ, applied from either side, all from one
@@ -94,7 +97,7 @@ class Sensitivity {
   /// J·x = b or Jᵀ·x = b. A right side so small or large that squares of it leave the range of double is
   /// solved for in units of its own norm.
   LinearSolution<V> solve(const V& b, bool transposed, AdjointSolver<V>& solver, const V* warm) {
-    CurvatureOperator<V> a(curvature(), symmetric_, transposed, inverse_);
+    CurvatureOperator<V> a(curvature(), symmetric_, transposed, inverse_, problem_.stop_token());
     const double size = norm(b);
     if (size == 0 || !std::isfinite(size) || (size > 1e-100 && size < 1e100)) return solver.solve(a, b, warm);
     V unit = duplicate(b);

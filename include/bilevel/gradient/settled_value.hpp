@@ -102,6 +102,8 @@ Settled<V> SettledValue<V>::settle(const V& start, const V& theta) {
     if (!std::isfinite(settled.residual_norm)) not_finite("the residual");
     if (!std::isfinite(settled.value)) not_finite("the outer loss");
   }
+  // A state that was not to settle has no value.
+  if (!succeeded(settled.status) && stop_wanted(problem_.stop_token())) settled.value = unknown;
   settled.cost += problem_.cost();
   settled.cost.bytes = std::max(settled.cost.bytes, 3 * bytes_of(residual_));
   settled.cost.seconds_inner = watch.seconds();

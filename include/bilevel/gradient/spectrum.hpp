@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 
@@ -34,11 +35,17 @@ Spectrum lanczos_spectrum(Index size, const std::function<void(const double*, do
 
 /// The same of a symmetric curvature on any vector type.
 template <Vector V>
-Spectrum lanczos_spectrum(Curvature<V>& curvature, const V& like, std::uint64_t seed, int restarts = 30) {
+Spectrum lanczos_spectrum(Curvature<V>& curvature, const V& like, std::uint64_t seed, int restarts = 30,
+                          const StopToken* stop = nullptr) {
   V x = Space<V>::zeros_like(like), product = Space<V>::zeros_like(like);
   return lanczos_spectrum(
       Space<V>::size(like),
       [&](const double* in, double* out) {
+        // Nothing converges on these, and they cost nothing.
+        if (stop_wanted(stop)) {
+          std::fill_n(out, Space<V>::size(like), unknown);
+          return;
+        }
         Space<V>::from_host(in, x);
         curvature.times(x, product);
         Space<V>::to_host(product, out);

@@ -195,6 +195,8 @@ std::optional<Stop> FixedPoint<V>::test() {
   if (const double length = norm(phi_); !(length <= reach_))
     return Stop{Status::diverged, fmt::format("‖φ‖ = {:.3g} exceeds {:.3g} = divergence·max(1, ‖start‖); {}",
                                               length, reach_, progress())};
+  if (const auto why = stop_wanted(counted_.stop_token()))
+    return Stop{*why, fmt::format("{}; {}", sentence(*why), progress())};
   if (iteration_ >= options_.max_iterations)
     return Stop{Status::iteration_limit,
                 fmt::format("max_iterations = {}; {}", options_.max_iterations, progress())};

@@ -199,6 +199,10 @@ std::optional<Stop> Minimiser<V>::test() {
     return Stop{Status::stalled, fmt::format("neither value nor gradient norm improved for {} iterations; {}",
                                              idle_, progress())};
 
+  if (auto stop = nudged_.asked_to_stop()) {
+    stop->message += "; " + progress();
+    return stop;
+  }
   if (state_.iteration >= options_.max_iterations)
     return Stop{Status::iteration_limit,
                 fmt::format("max_iterations = {}; {}", options_.max_iterations, progress())};

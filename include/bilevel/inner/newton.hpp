@@ -107,8 +107,9 @@ std::optional<Stop> Newton<V>::form_hessian(Nudged<V>& nudged, const State<V>& s
     for_each_unit(host_.data(), *direction_, [&](Index j) {
       curvature.times(*direction_, *column_);
       Space<V>::to_host(*column_, hessian_.col(j).data());
-      return true;
+      return !nudged.asked_to_stop();
     });
+    if (auto stop = nudged.asked_to_stop()) return stop;
   }
   if (!hessian_.allFinite())
     return Stop{Status::not_finite,

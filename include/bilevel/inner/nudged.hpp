@@ -35,6 +35,12 @@ class Nudged {
   /// oracle to blame and the iteration whose iterate it was asked about.
   std::optional<Stop> fault(double value, const V& gradient, double gradient_norm, long iteration) const;
 
+  /// Where somebody wants phase 1 to end before it has settled.
+  std::optional<Stop> asked_to_stop() const {
+    const auto why = stop_wanted(problem_.stop_token());
+    return why ? std::optional(Stop{*why, std::string(sentence(*why))}) : std::nullopt;
+  }
+
   double beta() const { return beta_; }
   Cost& cost() { return problem_.cost(); }
   std::size_t bytes() const { return outer_gradient_ ? bytes_of(*outer_gradient_) : 0; }

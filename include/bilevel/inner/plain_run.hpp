@@ -146,6 +146,7 @@ Stop PlainRun<V>::run() {
                   fmt::format("{} steps; value {:.10g}, gradient norm {:.3g} (settled at {:.3g})",
                               state_.iteration, state_.value, state_.gradient_norm, options_.tolerance)};
     }
+    if (auto stop = nudged_.asked_to_stop()) return *stop;
     if (state_.iteration == 0)
       if (auto stop = step_->begin(nudged_, state_)) return *stop;
     if (auto stop = before_step()) return *stop;

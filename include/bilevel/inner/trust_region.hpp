@@ -43,7 +43,8 @@ class TrustRegion final : public Step<V> {
     double length = 0;     // ‖p‖
     bool at_boundary = false;
   };
-  std::optional<Stop> minimise_model(Curvature<V>& curvature, const State<V>& state, Model& model);
+  std::optional<Stop> minimise_model(const Nudged<V>& nudged, Curvature<V>& curvature,
+                                     const State<V>& state, Model& model);
 
   TrustRegionOptions options_;
   std::vector<V> work_;  // p, the model's gradient r = g + Hp, the direction d, Hd, trial φ, trial gradient
@@ -76,8 +77,8 @@ std::optional<Stop> TrustRegion<V>::begin(Nudged<V>&, State<V>& state) {
 }
 
 template <Vector V>
-std::optional<Stop> TrustRegion<V>::minimise_model(Curvature<V>& curvature, const State<V>& state,
-                                                   Model& model) {
+std::optional<Stop> TrustRegion<V>::minimise_model(const Nudged<V>& nudged, Curvature<V>& curvature,
+                                                   const State<V>& state, Model& model) {
   V &p = work_[0], &r = work_[1], &d = work_[2], &hd = work_[3];
   Space<V>::scale(0, p);
   Space<V>::copy(state.gradient, r);
@@ -87,6 +88,7 @@ std::optional<Stop> TrustRegion<V>::minimise_model(Curvature<V>& curvature, cons
   double rr = state.gradient_norm * state.gradient_norm, pp = 0, pd = 0, dd = rr;
   model = {};
   for (long k = 0; k < products_; ++k) {
+    if (auto stop = nudged.asked_to_stop()) return stop;
     curvature.times(d, hd);
     const double bend = Space<V>::dot(d, hd);
     if (!std::isfinite(bend))
@@ -125,7 +127,7 @@ std::optional<Stop> TrustRegion<V>::advance(Nudged<V>& nudged, State<V>& state) 
   V &p = work_[0], &phi = work_[4], &gradient = work_[5];
   Model model;
   while (true) {
-    if (auto stop = minimise_model(curvature, state, model)) return stop;
+    if (auto stop = minimise_model(nudged, curvature, state, model)) return stop;
     Space<V>::copy(state.phi, phi);
     Space<V>::axpy(1, p, phi);
     const double value = nudged.value_and_gradient(phi, gradient);

@@ -31,6 +31,7 @@ struct RelaxationOptions {
   /// A sample has settled when no unit of it moved by more than this in a step, and is left alone from then
   /// on; 0: every sample takes max_steps.
   double tolerance = 0;
+  const StopToken* stop = nullptr;  ///< ends a phase before it has settled; null: nothing does
 
   Violations validate(std::string_view owner = "relaxation") const;
 };

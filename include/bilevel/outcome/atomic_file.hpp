@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,7 +14,12 @@ namespace bilevel {
 [[nodiscard]] std::string replace_file(const std::string& path, std::string_view contents,
                                        bool durable = true);
 
-/// All that the file holds; nothing where it cannot be opened.
-std::optional<std::string> read_file(const std::string& path);
+/// No model, network or checkpoint is longer than this: /dev/zero is, and is refused before it fills the
+/// memory.
+inline constexpr std::size_t longest_file = std::size_t{1} << 32;
+
+/// All that the file holds; nothing where it cannot be opened. Throws InvalidInput where it is longer than
+/// `most` bytes.
+std::optional<std::string> read_file(const std::string& path, std::size_t most = longest_file);
 
 }  // namespace bilevel

@@ -14,6 +14,9 @@ namespace bilevel {
 struct OptimizerState {
   std::map<std::string, double> numbers;
   std::map<std::string, Eigen::VectorXd> vectors;
+
+  /// A number that counts something, `most` at the most. Throws InvalidInput where it is none.
+  long count(const std::string& key, long most) const;
 };
 
 /// What became of the point an optimiser was told about.

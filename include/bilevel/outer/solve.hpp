@@ -38,6 +38,8 @@ struct SolveOptions {
   /// Stop when an accepted step lowers the outer loss by less than this, relative to its size; 0 is off.
   double relative_decrease = 0;
   double max_seconds = std::numeric_limits<double>::infinity();
+  /// Looked at before every evaluation; where the problem obeys the same one, within it too. Null: never.
+  const StopToken* stop = nullptr;
   ToleranceSchedule tolerances;
   Box box;
   bool warm_start = true;
@@ -92,6 +94,8 @@ class OuterRun {
   double inner_tolerance() const { return now_.inner_tolerance; }
   double adjoint_tolerance() const { return now_.adjoint_tolerance; }
 
+  /// Throws InvalidInput where a resumed run's inner states have another size.
+  void require_states(Index parameters) const;
   /// Before an evaluation: limits and the checkpoint. False when the run must stop.
   bool begin_evaluation();
   /// The verdict with the norm that counts here, that of the projected gradient: components held by a bound
@@ -106,6 +110,8 @@ class OuterRun {
   }
   /// Halfway: is the gradient good enough to act on, or shall the phases be repeated more accurately?
   bool tighten(Verdict verdict, bool phases_converged);
+  /// The run ends within an evaluation, of which nothing is kept.
+  void abandon(Status status);
   /// After an evaluation. False when the run is over.
   bool end_evaluation(AcceptedPoint point, Status status, const std::string& message, const Cost& cost);
   Summary finish();
@@ -138,6 +144,7 @@ Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, con
                                    Space<V>::size(start), Space<V>::size(estimator.initial_theta())));
   if (!all_finite(start)) throw InvalidInput("solve: the start theta holds NaN or infinity");
   detail::OuterRun run(options, estimator.name(), optimizer, host_copy(start));
+  run.require_states(Space<V>::size(estimator.initial_phi()));
 
   const auto from_host = [](const Eigen::VectorXd& host, const V& like) {
     V x = Space<V>::zeros_like(like);
@@ -162,6 +169,11 @@ Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, con
       if (options.warm_start) warm = {e.phi, e.pi};
       gradient = host_copy(e.gradient);
       run.judge(e.certificate, run.theta(), gradient, succeeded(e.status));
+      // Half an evaluation is none: a resumed run repeats it.
+      if (const auto why = stop_wanted(options.stop); why && !succeeded(e.status)) {
+        run.abandon(*why);
+        return run.finish();
+      }
     } while (run.tighten(e.certificate.verdict, succeeded(e.status)));
     choice = e.choice;
     AcceptedPoint point{run.theta(),   host_copy(e.phi), host_copy(e.pi), gradient,

@@ -34,6 +34,7 @@ class Counted : public Base {
     wrapped_.linearise(phi, theta, beta, static_cast<CountedCurvature&>(*reuse).wrapped);
   }
   Capabilities capabilities() const override { return wrapped_.capabilities(); }
+  const StopToken* stop_token() const override { return wrapped_.stop_token(); }
   Constants constants(const V& theta, const V& center, double radius) override {
     return wrapped_.constants(theta, center, radius);
   }

@@ -44,6 +44,7 @@ class Differenced final : public Problem<V> {
     return {.curvature = true, .symmetric = true, .differenced = true};
   }
   Holomorphic* holomorphic() override { return problem_.holomorphic(); }
+  const StopToken* stop_token() const override { return problem_.stop_token(); }
 
  private:
   class Products final : public Curvature<V> {

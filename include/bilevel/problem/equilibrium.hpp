@@ -6,6 +6,7 @@
 
 #include <Eigen/Core>
 
+#include <bilevel/outcome/stop_token.hpp>
 #include <bilevel/outcome/violations.hpp>
 #include <bilevel/space/space.hpp>
 
@@ -110,6 +111,13 @@ class Equilibrium {
   /// Constants that hold for all φ within `radius` of `center` at this θ.
   virtual Constants constants(const V& /*theta*/, const V& /*center*/, double /*radius*/) { return {}; }
   virtual Rounding rounding(const V& /*phi*/, const V& /*theta*/, const V& /*pi*/) { return {}; }
+
+  /// Loops over these oracles, of every stage, end early where this says so; null: never. It must outlive them.
+  void obey(const StopToken* stop) { stop_ = stop; }
+  virtual const StopToken* stop_token() const { return stop_; }
+
+ private:
+  const StopToken* stop_ = nullptr;
 };
 
 class Holomorphic;

@@ -1,0 +1,365 @@
+// What the program has written and reads again: models, networks, kept runs. Random bytes would not get past
+// a checksum or a parser, so the input is a list of edits to a valid file: it chooses the file, then nodes of
+// its JSON and what becomes of each; the checksum is that of the edited text.
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <fmt/format.h>
+#include <unistd.h>
+#include <nlohmann/json.hpp>
+
+#include <bilevel/bilevel.hpp>
+#include <bilevel/outcome/base64.hpp>
+
+#include "training/kept_training.hpp"
+#include "training/network_file.hpp"
+#include "tuning/grid.hpp"
+#include "tuning/model_file.hpp"
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Vec = Eigen::VectorXd;
+using bilevel::InvalidInput;
+namespace data = bilevel::data;
+
+/// Numbers drawn from the input; zeros once it is used up.
+class Choices {
+ public:
+  Choices(const std::uint8_t* bytes, std::size_t size) : at_(bytes), end_(bytes + size) {}
+  bool left() const { return at_ != end_; }
+  std::size_t below(std::size_t bound) {
+    const std::size_t high = next(), low = next();
+    return bound == 0 ? 0 : (256 * high + low) % bound;
+  }
+
+ private:
+  std::size_t next() { return at_ == end_ ? 0 : *at_++; }
+  const std::uint8_t *at_, *end_;
+};
+
+std::string path_of(const std::string& name) {
+  static const std::string folder = [] {
+    const auto path = std::filesystem::temp_directory_path() / fmt::format("bilevel_fuzz_{}", ::getpid());
+    std::filesystem::create_directory(path);
+    std::atexit([] {
+      std::error_code ignored;
+      std::filesystem::remove_all(
+          std::filesystem::temp_directory_path() / fmt::format("bilevel_fuzz_{}", ::getpid()), ignored);
+    });
+    return path.string();
+  }();
+  return folder + "/" + name;
+}
+
+std::string write(const std::string& name, std::string_view text) {
+  std::string path = path_of(name);
+  std::ofstream(path, std::ios::binary) << text;
+  return path;
+}
+
+std::string slurp(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void edit(Json& root, Choices& choose) {
+  Json *node = &root, *parent = nullptr;
+  while (node->is_structured() && !node->empty() && choose.below(8) != 0) {
+    parent = node;
+    auto child = node->begin();
+    std::advance(child, static_cast<std::ptrdiff_t>(choose.below(node->size())));
+    node = &*child;
+  }
+  const Json odd[] = {nullptr,
+                      true,
+                      -1,
+                      0,
+                      1,
+                      2,
+                      60,
+                      0.5,
+                      1e300,
+                      -1e-300,
+                      2147483648,
+                      9223372036854775807,
+                      18446744073709551615U,
+                      "",
+                      "x",
+                      "AAAAAAAA8D8=",
+                      Json::array(),
+                      Json::object()};
+  switch (choose.below(8)) {
+    case 0:
+    case 1:
+      *node = odd[choose.below(std::size(odd))];
+      break;
+    case 2:  // the node goes
+      if (parent == nullptr) break;
+      if (parent->is_array())
+        parent->erase(static_cast<std::size_t>(node - &(*parent)[0]));
+      else
+        for (auto child = parent->begin(); child != parent->end(); ++child)
+          if (&*child == node) {
+            parent->erase(child);
+            break;
+          }
+      break;
+    case 3:  // once more
+      if (parent != nullptr && parent->is_array()) parent->push_back(Json(*node));
+      break;
+    case 4:  // what stands elsewhere beside it
+      if (parent != nullptr) {
+        auto other = parent->begin();
+        std::advance(other, static_cast<std::ptrdiff_t>(choose.below(parent->size())));
+        const Json copy = *other;
+        *node = copy;
+      }
+      break;
+    default:
+      if (node->is_number_integer())
+        *node = node->get<long>() + static_cast<long>(choose.below(7)) - 3;
+      else if (node->is_number())
+        *node = node->get<double>() * (choose.below(2) ? -1e10 : 1e-10);
+      else if (node->is_string()) {
+        auto text = node->get<std::string>();
+        // A group of base64 more or less.
+        if (choose.below(2) == 0)
+          text.insert(0, "AAAAAAAA8D8AAAAAAADwPwAAAAAAAPA/");
+        else
+          text = text.substr(std::min<std::size_t>(text.size(), 4 * choose.below(20)));
+        *node = text;
+      } else if (node->is_array() && !node->empty()) {
+        node->erase(choose.below(node->size()));
+      }
+  }
+}
+
+Json edited(Json j, Choices& choose) {
+  do edit(j, choose);
+  while (choose.left());
+  return j;
+}
+
+/// A file whose columns are those that the schema names.
+std::string file_like(const data::Schema& s) {
+  if (s.format == data::Format::libsvm) return "1 1:0.5 3:2\n0 2:1 7:4\n";
+  std::string head, row;
+  for (const data::Column& c : s.columns) {
+    head += fmt::format("{}\"{}\"", head.empty() ? "" : ",", c.name);
+    row +=
+        fmt::format("{}{}", row.empty() ? "" : ",",
+                    c.kind == data::ColumnKind::categorical && !c.levels.empty()     ? c.levels.back()
+                    : c.kind == data::ColumnKind::target && !s.target_levels.empty() ? s.target_levels.front()
+                                                                                     : "1.5");
+  }
+  return (s.header ? head + "\n" : "") + row + "\n" + row + "\n";
+}
+
+data::Dataset read_like(const data::Schema& schema) {
+  data::ReadOptions options;
+  options.target_optional = true;
+  const std::string text = file_like(schema);
+  data::Source source("input", std::string_view(text));
+  return data::read(source, options, &schema);
+}
+
+data::Dataset table() {
+  const std::string text = "a,c,b,w,y\n1,red,2,1,no\n2,blue,1,2,yes\n4,red,3,1,maybe\n3,green,2,1,no\n";
+  data::ReadOptions options;
+  options.weights = "w";
+  data::Source source("input", std::string_view(text));
+  return data::read(source, options);
+}
+
+/// `sparse`: of LIBSVM rows.
+void check_model(Choices& choose, bool sparse) {
+  static const auto make = [](bool libsvm) {
+    tuning::SavedModel m;
+    m.model = libsvm ? tuning::Model::ridge : tuning::Model::softmax;
+    data::Dataset d = table();
+    if (libsvm) {
+      const std::string text = "1 1:0.5 3:2\n0 2:1 5:4\n";
+      data::Source source("input", std::string_view(text));
+      d = data::read(source, {.storage = data::Storage::sparse});
+    }
+    m.schema = d.schema;
+    m.outputs = libsvm ? 1 : 3;
+    if (!libsvm) m.classes = m.schema.target_levels;
+    m.columns = {0, 2, 4};
+    m.coefficients = Vec::LinSpaced(4 * m.outputs, -1, 1);
+    m.imputed = Vec::Constant(m.schema.features, 0.5);
+    m.imputes = !libsvm;
+    m.hyperparameters = {"all"};
+    m.log_lambda = Vec::Constant(1, -2);
+    return Json::parse(tuning::model_text(m, "0"));
+  };
+  static const Json valid[] = {make(false), make(true)};
+  const tuning::SavedModel m = tuning::read_model(write("model", edited(valid[sparse], choose).dump()));
+  data::Dataset d = read_like(m.schema);
+  if (m.imputed.size() > 0) data::impute(d, m.imputed);
+  const Eigen::MatrixXd u = tuning::margins(m, d);
+  if (tuning::classifies(m.model) &&
+      tuning::probabilities(m, u).cols() != static_cast<long>(m.classes.size()))
+    std::abort();
+}
+
+training::Settings network_settings(long features, long classes) {
+  training::TrainTask task;
+  task.layers = "3";
+  task.epochs = 2;
+  task.batch = 2;
+  task.probe = 0;
+  return training::settle_task(task, features, 6, classes, 1);
+}
+
+void check_network(Choices& choose) {
+  static const Json valid = [] {
+    const data::Dataset d = table();
+    const training::Settings s = network_settings(d.features(), 3);
+    return Json::parse(training::network_text(
+        {s, bilevel::networks::initial_parameters(s.architecture, 1).cast<float>(), d.levels,
+         Vec::Zero(d.features()), Vec::Ones(d.features()), Vec::Ones(d.features()), d.schema},
+        "0"));
+  }();
+  training::SavedNetwork n = training::read_network(write("network", edited(valid, choose).dump()));
+  if (n.schema.features == 0) return;
+  // As many as are asked for would be obeyed, in time.
+  n.settings.propagation.free.max_steps = std::min(n.settings.propagation.free.max_steps, 50L);
+  if (training::outputs_of(n, read_like(n.schema)).rows() != static_cast<long>(n.classes.size()))
+    std::abort();
+}
+
+bilevel::Summary solved(const std::string& optimizer_name, const std::string& path, bool resume, long steps) {
+  bilevel::problems::Settings settings;
+  settings.phi = 3;
+  const auto problem = bilevel::problems::make("quadratic", settings);
+  const auto inner = bilevel::make_inner_solver<Vec>("newton", *problem);
+  const auto estimator = bilevel::make_estimator<Vec>("implicit-direct", *problem, *inner);
+  const auto optimizer = bilevel::make_optimizer(optimizer_name);
+  bilevel::SolveOptions options;
+  options.checkpoint = path;
+  options.resume = resume;
+  options.max_iterations = steps;
+  return bilevel::solve<Vec>(*estimator, *optimizer, problem->initial_theta(), options);
+}
+
+/// `name`: of the optimiser.
+void check_checkpoint(Choices& choose, const std::string& name) {
+  const auto make = [&] {
+    const std::string path = path_of(name);
+    solved(name, path, false, 3);
+    return Json::parse(slurp(path)).at("run");
+  };
+  static std::map<std::string, Json> valid;
+  if (!valid.contains(name)) valid[name] = make();
+  solved(name,
+         write("checkpoint", bilevel::sealed("bilevel-checkpoint", 4, edited(valid[name], choose).dump())),
+         true, 6);
+}
+
+void check_grid(Choices& choose) {
+  static const tuning::Prepared prepared = [] {
+    std::string text = "a,b,y\n";
+    for (int i = 0; i < 12; ++i) text += fmt::format("{},{},{}\n", i % 5, i % 3, i % 7);
+    tuning::Task task;
+    task.data = write("grid.csv", text);
+    task.folds = 2;
+    task.test = "0";
+    return tuning::prepare(task);
+  }();
+  tuning::Task task;
+  task.grid = 3;
+  task.iterations = 1;
+  tuning::TuneControl control;
+  control.checkpoint = path_of("run");
+  control.identity = "me";
+  static const Json valid = [&] {
+    tuning::Grid grid(control.checkpoint + ".grid", control.identity, false);
+    grid.add({10, 2, 0.1}, {Vec::Ones(3), Vec::Ones(3)});
+    grid.add({0, 1, 0.1}, {Vec::Ones(3), Vec::Ones(3)});
+    return Json::parse(slurp(control.checkpoint + ".grid")).at("run");
+  }();
+  write("run.grid", bilevel::sealed("bilevel-grid", 2, edited(valid, choose).dump()));
+  std::filesystem::remove(control.checkpoint);
+  control.resume = true;
+  tuning::tune(task, prepared, control);
+}
+
+void check_training(Choices& choose) {
+  static const training::TrainData rows = [] {
+    training::TrainData d;
+    d.train.inputs = training::Matrix::Random(4, 6);
+    d.train.labels = {0, 1, 0, 1, 1, 0};
+    d.test = d.train;
+    d.classes = {"no", "yes"};
+    return d;
+  }();
+  static const training::Settings settings = [] {
+    training::Settings s = network_settings(4, 2);
+    s.persistent = true;
+    return s;
+  }();
+  training::TrainControl control;
+  control.checkpoint = path_of("training");
+  control.identity = "me";
+  // The line of text, and the vectors after it.
+  static const std::pair<Json, std::string> valid = [&] {
+    bool first = true;
+    control.interrupted = [&first] { return !std::exchange(first, false); };
+    training::train(settings, rows, control);
+    const std::string text = slurp(control.checkpoint);
+    const std::size_t end = text.find('\n');
+    return std::pair(Json::parse(text.substr(0, end)), text.substr(end + 1, text.size() - end - 17));
+  }();
+  control.interrupted = [] { return false; };
+  std::string bytes = valid.second;
+  if (choose.below(4) == 0) bytes.resize(choose.below(bytes.size() + 1));
+  std::string text = edited(valid.first, choose).dump() + "\n" + bytes;
+  text += fmt::format("{:016x}", bilevel::checksum(text));
+  write("training", text);
+  control.resume = true;
+  training::train(settings, rows, control);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  if (size > 60) return 0;
+  Choices choose(bytes, size);
+  try {
+    switch (choose.below(9)) {
+      case 0:
+      case 1:
+        check_model(choose, false);
+        break;
+      case 2:
+        check_model(choose, true);
+        break;
+      case 3:
+      case 4:
+        check_network(choose);
+        break;
+      case 5:
+        check_checkpoint(choose, "lbfgs");
+        break;
+      case 6:
+        check_checkpoint(choose, "adam");
+        break;
+      case 7:
+        check_grid(choose);
+        break;
+      default:
+        check_training(choose);
+    }
+  } catch (const InvalidInput&) {
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "not refused but: %s\n", error.what());
+    std::abort();
+  }
+  return 0;
+}
