@@ -218,7 +218,7 @@ TEST(EstimatorConformance, WhoIsAskedToEndEndsAtOnce) {
       if (!applies(method, *problem)) continue;
       SCOPED_TRACE(::testing::Message() << family << ", " << method);
       problem->obey(nullptr);
-      const auto inner = make_inner_solver<Vec>("trust-region", *problem);
+      const auto inner = make_inner_solver<Vec>("newton", *problem);
       const auto estimator = make_estimator<Vec>(method, *problem, *inner);
       const Estimate<Vec> whole = estimator->estimate(theta, {});
       // At every moment of it: looked at for the k-th time, it ends.
