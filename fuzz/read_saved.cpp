@@ -165,7 +165,14 @@ data::Dataset read_like(const data::Schema& schema) {
   options.target_optional = true;
   const std::string text = file_like(schema);
   data::Source source("input", std::string_view(text));
-  return data::read(source, options, &schema);
+  data::Dataset d = data::read(source, options, &schema);
+  // Everything that a model says about features goes by the schema's count of them.
+  if (d.features() != schema.features) {
+    std::fprintf(stderr, "%ld features where the schema counts %ld\n", static_cast<long>(d.features()),
+                 static_cast<long>(schema.features));
+    std::abort();
+  }
+  return d;
 }
 
 data::Dataset table() {

@@ -53,9 +53,9 @@ Violations Schema::validate() const {
   std::unordered_set<std::string_view> seen;
   for (const Column& column : columns) {
     const bool categorical = column.kind == ColumnKind::categorical;
-    made += categorical                            ? static_cast<Index>(column.levels.size())
+    made += categorical                          ? static_cast<Index>(column.levels.size())
             : column.kind == ColumnKind::numeric ? 1
-                                                   : 0;
+                                                 : 0;
     ++with_role[static_cast<std::size_t>(column.kind)];
     v.require(seen.insert(column.name).second, "columns", column.name, "must not occur twice");
     // One feature each, in their order.

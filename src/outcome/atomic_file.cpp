@@ -73,7 +73,8 @@ std::optional<std::string> read_file(const std::string& path, std::size_t most) 
     stream.read(text.data() + held, static_cast<std::streamsize>(at_once));
     text.resize(held + static_cast<std::size_t>(stream.gcount()));
     if (text.size() > most)
-      throw InvalidInput(fmt::format("{}: it has more than {} bytes, which no file of bilevel has", path, most));
+      throw InvalidInput(
+          fmt::format("{}: it has more than {} bytes, which no file of bilevel has", path, most));
   }
   return text;
 }

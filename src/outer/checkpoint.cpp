@@ -159,8 +159,8 @@ void for_each_vector(Point& c, Visit&& visit) {
   for (auto& [key, value] : c.search.vectors) visit("search." + key, value);
 }
 
-/// What stands beside θ has its size; before the first point an optimiser may hold nothing at all. The weights
-/// of a kink's gradients have another size.
+/// What stands beside θ has its size; before the first point an optimiser may hold nothing at all. The
+/// weights of a kink's gradients have another size.
 void require_sizes(const Checkpoint& c) {
   const auto base = c.state.vectors.find("base"), first = c.state.vectors.find("first");
   const bool begun = (base != c.state.vectors.end() && base->second.size() > 0) ||
@@ -168,7 +168,8 @@ void require_sizes(const Checkpoint& c) {
   for_each_vector(c, [&](const std::string& key, const Eigen::VectorXd& x) {
     if (key == "accepted.phi" || key == "accepted.pi" || key == "search.weights") return;
     const Index size = key.starts_with("state.") && !begun ? 0 : c.theta.size();
-    if (x.size() != size) throw InvalidInput(fmt::format("{} has {} numbers instead of {}", key, x.size(), size));
+    if (x.size() != size)
+      throw InvalidInput(fmt::format("{} has {} numbers instead of {}", key, x.size(), size));
   });
   if (!(c.inner_tolerance > 0 && c.adjoint_tolerance > 0 && c.seconds >= 0))
     throw InvalidInput("a tolerance or the time is not positive");
@@ -225,8 +226,8 @@ std::uint64_t checksum(const Eigen::VectorXd& numbers) {
 }
 
 std::string sealed(std::string_view format, int version, std::string run) {
-  const std::string head = fmt::format("{{\"format\":\"{}\",\"version\":{},\"checksum\":\"{:016x}\",{}", format,
-                                       version, checksum(run), run_field);
+  const std::string head = fmt::format("{{\"format\":\"{}\",\"version\":{},\"checksum\":\"{:016x}\",{}",
+                                       format, version, checksum(run), run_field);
   run.insert(0, head);
   return run += "}\n";
 }

@@ -76,13 +76,14 @@ void OuterRun::require_states(Index parameters) const {
   if (!now_.accepted) return;
   const Index phi = now_.accepted->phi.size(), pi = now_.accepted->pi.size();
   if (phi != parameters || pi != parameters)
-    throw InvalidInput(fmt::format("cannot resume from {}: its states have {} and {} numbers, the problem's {}",
-                                   options_.checkpoint, phi, pi, parameters));
+    throw InvalidInput(
+        fmt::format("cannot resume from {}: its states have {} and {} numbers, the problem's {}",
+                    options_.checkpoint, phi, pi, parameters));
 }
 
 void OuterRun::abandon(Status status) {
-  stop(status, now_.accepted ? fmt::format("{}; projected gradient norm {:.3g} after {} iterations", sentence(status),
-                                           now_.accepted->gradient_norm, now_.iterations)
+  stop(status, now_.accepted ? fmt::format("{}; projected gradient norm {:.3g} after {} iterations",
+                                           sentence(status), now_.accepted->gradient_norm, now_.iterations)
                              : fmt::format("{}; no point was evaluated to its end", sentence(status)));
 }
 

@@ -43,8 +43,8 @@ class TrustRegion final : public Step<V> {
     double length = 0;     // ‖p‖
     bool at_boundary = false;
   };
-  std::optional<Stop> minimise_model(const Nudged<V>& nudged, Curvature<V>& curvature,
-                                     const State<V>& state, Model& model);
+  std::optional<Stop> minimise_model(const Nudged<V>& nudged, Curvature<V>& curvature, const State<V>& state,
+                                     Model& model);
 
   TrustRegionOptions options_;
   std::vector<V> work_;  // p, the model's gradient r = g + Hp, the direction d, Hd, trial φ, trial gradient

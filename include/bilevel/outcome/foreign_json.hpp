@@ -11,8 +11,8 @@
 
 namespace bilevel {
 
-/// Refuses JSON that is nested deeper than any file of bilevel, before it is parsed: copies of it would overflow
-/// the stack.
+/// Refuses JSON that is nested deeper than any file of bilevel, before it is parsed: copies of it would
+/// overflow the stack.
 inline void require_shallow(std::string_view json) {
   constexpr int most = 32;
   int depth = 0;

@@ -55,8 +55,8 @@ struct Checkpoint {
 std::uint64_t checksum(std::string_view bytes);
 std::uint64_t checksum(const Eigen::VectorXd& numbers);
 
-/// The container of all that is kept and resumed: {"format":…,"version":…,"checksum":…,"run":RUN}, where RUN is
-/// JSON and the checksum is that of its text.
+/// The container of all that is kept and resumed: {"format":…,"version":…,"checksum":…,"run":RUN}, where RUN
+/// is JSON and the checksum is that of its text.
 std::string sealed(std::string_view format, int version, std::string run);
 /// RUN once more. Throws InvalidInput (or a parse error of JSON) where the text is damaged, of another format
 /// or of another version.

@@ -112,7 +112,8 @@ class Equilibrium {
   virtual Constants constants(const V& /*theta*/, const V& /*center*/, double /*radius*/) { return {}; }
   virtual Rounding rounding(const V& /*phi*/, const V& /*theta*/, const V& /*pi*/) { return {}; }
 
-  /// Loops over these oracles, of every stage, end early where this says so; null: never. It must outlive them.
+  /// Loops over these oracles, of every stage, end early where this says so; null: never. It must outlive
+  /// them.
   void obey(const StopToken* stop) { stop_ = stop; }
   virtual const StopToken* stop_token() const { return stop_; }
 
