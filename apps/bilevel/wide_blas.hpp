@@ -2,10 +2,9 @@
 
 namespace app {
 
-/// OpenBLAS takes its oldest kernels on a processor that is newer than itself, four to eight times slower
-/// than those the processor could run. It listens to OPENBLAS_CORETYPE only while it is loaded: where that is
-/// so and nobody has set the variable, it is set and the program starts itself again. Returns where there is
-/// nothing to do.
+/// OpenBLAS takes its oldest kernels on a processor that is newer than itself, without its wide vectors. It
+/// listens to OPENBLAS_CORETYPE only while it is loaded: where that is so and nobody has set the variable, it
+/// is set and the program starts itself again. Returns where there is nothing to do.
 void start_with_wide_blas(char** arguments);
 
 }  // namespace app

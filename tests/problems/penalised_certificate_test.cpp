@@ -281,7 +281,7 @@ TEST(PenalisedCertificate, WhereNothingIsFactoredTheMeasuredAnswerIsAboveTheErro
     const LongVec truth = reference.gradient(reference.settle(theta), theta);
     for (const double tolerance : {1e-4, 1e-6, 1e-9}) {
       EstimatorOptions options;
-      options.certificate.dense_limit = options.certificate.factor_limit = 0;
+      options.certificate.dense_limit = options.certificate.factor_limit = 1;
       const Estimate<Vec> e = estimate(*model, theta, tolerance, "lbfgs", "implicit-cg", options);
       const double error = apart(e.gradient, truth);
       ++draws;

@@ -45,7 +45,8 @@ struct CertificateOptions {
   Index dense_limit = 200;
   /// Beyond that, up to this |φ|, and where the problem gives its whole matrix: λ_min is proven by factoring
   /// the matrix less a multiple of the identity, a few times |φ|³/3 operations. Then the problem's own lower
-  /// bound, then Lanczos, which only estimates.
+  /// bound; where that is of no use, the answer of the gradient is measured (response.hpp), then Lanczos:
+  /// both only estimate. 0: nothing is measured where a bound is proven.
   Index factor_limit = 1000;
   /// Secant estimates of Lipschitz constants see few directions: they are multiplied by this.
   double secant_safety = 2;

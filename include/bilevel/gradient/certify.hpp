@@ -423,7 +423,7 @@ void Certifier<V>::compare_outer() {
 /// a random direction.
 template <Vector V>
 void Certifier<V>::measure_response() {
-  if (!curvature_ || Space<V>::size(phases_.phi) <= options_.factor_limit ||
+  if (!curvature_ || options_.factor_limit == 0 || Space<V>::size(phases_.phi) <= options_.factor_limit ||
       !problem_.capabilities().symmetric || !problem_.capabilities().curvature)
     return;
   const double measured = response(problem_, *curvature_, phases_, rounding_, options_.seed);
