@@ -28,14 +28,14 @@ constexpr Defaults smooth_hopfield{.activation = networks::Activation::tanh,
                                    .read_out = networks::ReadOut::cross_entropy,
                                    .hidden = "512",
                                    .estimator = "ep-central",
-                                   .beta = 0.4,
+                                   .beta = 0.8,
                                    .epochs = 15,
                                    .batch = 50,
                                    .decay = 0.85,
                                    .descent_rate = 0.05,
                                    .adam_rate = 1.5e-3,
                                    .optimizer = "adam",
-                                   .free_steps = 4,
+                                   .free_steps = 2,
                                    .nudged_steps = 6};
 constexpr Defaults predictive_coding{.activation = networks::Activation::sigmoid,
                                      .read_out = networks::ReadOut::cross_entropy,
@@ -98,10 +98,11 @@ double input_gain_for(const Architecture& a, double feature_size) {
 }
 
 long free_steps_for(const Architecture& a, const Defaults& d) {
+  if (a.energy == Energy::predictive_coding) return d.free_steps;
   // In half a step for each layer a signal has crossed the network. That of a circuit hardly comes back;
   // Hopfield layers answer one another, and settle for their answers in a few crossings. More steps bring
   // them nearer to rest, and were seen to fit the training rows better and others worse.
-  return a.energy == Energy::predictive_coding ? d.free_steps : d.free_steps * static_cast<long>(a.depth());
+  return std::max(d.nudged_steps, d.free_steps * static_cast<long>(a.depth()));
 }
 
 long nudged_steps_for(const Architecture& a, const Defaults& d) {
@@ -121,7 +122,7 @@ std::vector<double> rates_for(const Architecture& a, const Defaults& d, bool ada
     if (adam && a.resistive())
       rate /= std::sqrt(static_cast<double>((k == 1 ? 2 : 1) * a.width(k - 1)));
     else if (adam && a.energy == Energy::hopfield)
-      rate *= networks::weight_size(a, k) / static_cast<double>(hidden) *
+      rate *= networks::weight_size(a, k) / std::sqrt(static_cast<double>(hidden)) *
               (width > 0 ? std::sqrt(128 / width) : 1);
     rates.push_back(rate);
   }

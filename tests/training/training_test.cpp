@@ -160,7 +160,7 @@ TEST(Train, DeepNetworksLearnAtTheirDefaults) {
                                            {"resistive", "diode"}})
     for (const int hidden : {2, 4}) {
       TrainTask task;
-      task.rows = 1000;
+      task.rows = 2000;
       task.energy = energy;
       task.activation = activation;
       task.layers = "144";
@@ -201,6 +201,7 @@ TEST(TrainTask, TheNudgeCrossesInAsManyStepsAsAreAskedFor) {
         SCOPED_TRACE(fmt::format("{} {} {}", energy, schedule, layers));
         TrainTask task;
         task.energy = energy;
+        if (task.energy == "hopfield") task.activation = "tanh";  // clipped units may answer to nothing
         task.schedule = schedule;
         task.layers = layers;
         task.free_steps = 2000;  // wholly at rest, so that nothing but the nudge moves a unit
