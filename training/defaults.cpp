@@ -22,20 +22,20 @@ constexpr Defaults clipped_hopfield{.activation = networks::Activation::clip,
                                     .descent_upper = 0.5,
                                     .adam_rate = 1.5e-3,
                                     .optimizer = "adam",
-                                    .free_steps = 4,
+                                    .free_steps = 6,
                                     .nudged_steps = 4};
 constexpr Defaults smooth_hopfield{.activation = networks::Activation::tanh,
                                    .read_out = networks::ReadOut::cross_entropy,
                                    .hidden = "512",
                                    .estimator = "ep-central",
-                                   .beta = 0.8,
+                                   .beta = 0.4,
                                    .epochs = 15,
                                    .batch = 50,
                                    .decay = 0.85,
                                    .descent_rate = 0.05,
                                    .adam_rate = 1.5e-3,
                                    .optimizer = "adam",
-                                   .free_steps = 2,
+                                   .free_steps = 4,
                                    .nudged_steps = 6};
 constexpr Defaults predictive_coding{.activation = networks::Activation::sigmoid,
                                      .read_out = networks::ReadOut::cross_entropy,
@@ -122,7 +122,7 @@ std::vector<double> rates_for(const Architecture& a, const Defaults& d, bool ada
     if (adam && a.resistive())
       rate /= std::sqrt(static_cast<double>((k == 1 ? 2 : 1) * a.width(k - 1)));
     else if (adam && a.energy == Energy::hopfield)
-      rate *= networks::weight_size(a, k) / std::sqrt(static_cast<double>(hidden)) *
+      rate *= networks::weight_size(a, k) / static_cast<double>(hidden) *
               (width > 0 ? std::sqrt(128 / width) : 1);
     rates.push_back(rate);
   }
