@@ -22,7 +22,7 @@ constexpr Defaults clipped_hopfield{.activation = networks::Activation::clip,
                                     .descent_upper = 0.5,
                                     .adam_rate = 1.5e-3,
                                     .optimizer = "adam",
-                                    .free_steps = 4,
+                                    .free_steps = 6,
                                     .nudged_steps = 4};
 constexpr Defaults smooth_hopfield{.activation = networks::Activation::tanh,
                                    .read_out = networks::ReadOut::cross_entropy,
@@ -98,10 +98,11 @@ double input_gain_for(const Architecture& a, double feature_size) {
 }
 
 long free_steps_for(const Architecture& a, const Defaults& d) {
+  if (a.energy == Energy::predictive_coding) return d.free_steps;
   // In half a step for each layer a signal has crossed the network. That of a circuit hardly comes back;
   // Hopfield layers answer one another, and settle for their answers in a few crossings. More steps bring
   // them nearer to rest, and were seen to fit the training rows better and others worse.
-  return a.energy == Energy::predictive_coding ? d.free_steps : d.free_steps * static_cast<long>(a.depth());
+  return std::max(d.nudged_steps, d.free_steps * static_cast<long>(a.depth()));
 }
 
 long nudged_steps_for(const Architecture& a, const Defaults& d) {

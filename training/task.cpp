@@ -16,8 +16,11 @@ using networks::Energy;
 /// Of the circle of ep-holomorphic, whose bias is of a higher order: it keeps away from where outputs give
 /// way.
 constexpr double most_holomorphic_beta = 0.2;
-/// Of nudges to both sides: an output's own curvature is 1 as a rule.
-constexpr double most_two_sided_beta = 0.5;
+/// Of nudges to both sides: an output's own curvature is 1 as a rule, that of the squared error 1 as well,
+/// that of cross-entropy at most ½.
+double most_two_sided_beta(networks::ReadOut read_out) {
+  return read_out == networks::ReadOut::squared ? 0.5 : 0.8;
+}
 
 std::vector<Index> sizes_of(const std::string& text) {
   std::vector<Index> sizes;
@@ -174,7 +177,7 @@ Settings settle_task(const TrainTask& t, Index features, Index rows, Index class
   const bool two_sided = p.circle > 0 || p.nudge != bilevel::Nudge::forward;
   p.beta = d.beta;
   if (p.circle > 0) p.beta = std::min(p.beta, most_holomorphic_beta);
-  if (two_sided) p.beta = std::min(p.beta, most_two_sided_beta);
+  if (two_sided) p.beta = std::min(p.beta, most_two_sided_beta(a.read_out));
   if (two_sided && a.resistive()) p.beta = std::min(p.beta, gentle_beta(a, t.seed, s.scale));
   if (t.beta != 0) p.beta = t.beta;
   p.free.schedule = p.nudged.schedule =
@@ -203,7 +206,10 @@ Settings settle_task(const TrainTask& t, Index features, Index rows, Index class
 
   s.epochs = t.epochs > 0 ? t.epochs : d.epochs;
   s.batch = std::min(t.batch > 0 ? t.batch : batch_for(a, d, rows), rows);
-  s.optimizer = t.optimizer.empty() ? std::string(optimizer_for(a, d)) : t.optimizer;
+  // Who asks for momentum asks for the optimiser that has one to choose.
+  s.optimizer = !t.optimizer.empty() ? t.optimizer : std::string(optimizer_for(a, d));
+  if (t.optimizer.empty() && t.momentum >= 0 && a.energy == Energy::hopfield && !a.smooth())
+    s.optimizer = "sgd";
   const bool adam = s.optimizer == "adam";
   if (!t.layer_rates.empty() && static_cast<Index>(t.layer_rates.size()) != a.depth())
     throw InvalidInput(fmt::format("--layer-rates has {} factors, and there are {} layers of weights",
@@ -215,8 +221,9 @@ Settings settle_task(const TrainTask& t, Index features, Index rows, Index class
     s.learning_rates[k] =
         t.layer_rates.empty() ? s.learning_rates[k] * (asked / first) : asked * t.layer_rates[k];
   s.centred = adam && a.energy == Energy::hopfield && networks::middle_of(a.activation) != 0;
-  // The rate falls to the same share of itself by the last epoch, however many there are.
-  s.decay = t.decay > 0 ? t.decay : std::pow(d.decay, static_cast<double>(d.epochs) / s.epochs);
+  // More epochs than usual end at the same rate, not at none.
+  s.decay =
+      t.decay > 0 ? t.decay : std::pow(d.decay, std::min(1.0, static_cast<double>(d.epochs) / s.epochs));
   if (t.momentum >= 0 && adam) throw InvalidInput("--momentum is for --optimizer sgd; adam has its own");
   s.momentum = t.momentum >= 0 ? t.momentum : 0;
   s.weight_decay = t.weight_decay;

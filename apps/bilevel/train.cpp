@@ -112,18 +112,8 @@ void print_end(const TrainArguments& a, const Settings& s, const TrainData& d, c
                                     a.checkpoint, r.remedy));
 }
 
-/// Who asks for nothing is shown a network whose gradients can be trusted: smooth units, on which nudges from
-/// a circle in the complex plane give the exact gradient but for rounding. Clipped ones train well without.
-void choose_demonstration(training::TrainTask& task) {
-  if (!task.data.empty() || task.energy != "hopfield" || task.beta != 0 || task.noise > 0) return;
-  if (!task.activation.empty() || !task.estimator.empty() || !task.read_out.empty()) return;
-  task.activation = "tanh";
-  task.estimator = "ep-holomorphic";
-}
-
 int run(TrainArguments a) {
   training::TrainTask& task = a.task;
-  choose_demonstration(task);
   task.reading = a.data.read_options();
   task.validate();
   require_outputs("train", {a.json, a.report, a.save, a.netlist, a.checkpoint},

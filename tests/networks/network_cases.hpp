@@ -50,10 +50,27 @@ inline Mat random_matrix(Index rows, Index columns, std::mt19937_64& engine) {
   return Mat::NullaryExpr(rows, columns, [&] { return normal(engine); });
 }
 
+/// Weights without a structure, whatever training begins with: every one is drawn for itself.
+inline Vec plain_parameters(const Architecture& a, std::uint64_t seed) {
+  Vec theta = Vec::Zero(a.parameters());
+  std::mt19937_64 engine(seed);
+  const auto uniform = [&] {
+    return static_cast<double>(static_cast<std::int64_t>(engine()) >> 11) * 0x1p-52;
+  };
+  for (Index k = 1; k <= a.depth(); ++k) {
+    const LayerParameters p = a.layer(k);
+    const auto sources = static_cast<double>((k == 1 ? 2 : 1) * p.inputs);
+    for (Index i = p.weights; i < (a.resistive() ? p.end : p.bias); ++i)
+      theta[i] = a.resistive() ? std::max(0.0, uniform() / std::sqrt(sources))
+                               : std::sqrt(6 / static_cast<double>(p.inputs + p.units)) * uniform();
+  }
+  return theta;
+}
+
 /// Biases too, so that no term vanishes. Couplings between settling layers are weak enough for the energy of
 /// Hopfield networks to have one minimum.
 inline Vec parameters(const Architecture& a, std::uint64_t seed) {
-  Vec theta = initial_parameters(a, seed, 1);
+  Vec theta = plain_parameters(a, seed);
   std::mt19937_64 engine(seed + 1000);
   std::uniform_real_distribution<double> uniform(0.05, 0.4);
   if (a.resistive()) {
