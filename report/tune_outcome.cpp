@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -51,15 +52,20 @@ std::string against(double value, double reference) {
 
 std::string what_was_tuned(const Reading& root) {
   const auto model = root.find("model"), data = root.find("data");
-  const std::string penalty = model ? model->text_or_empty("penalty") : "";
-  double count = model ? number_or_nan(*model, "hyperparameters") : NAN;
-  if (const auto penalties = root.find("penalties"); penalties && !std::isfinite(count))
-    count = static_cast<double>(penalties->size());
+  std::string penalty = model ? model->text_or_empty("penalty") : "";
+  const double numbers = model ? number_or_nan(*model, "hyperparameters") : NAN;
+  double count = numbers;
+  if (const auto penalties = root.find("penalties")) count = static_cast<double>(penalties->size());
+  const auto choice = root.find("choice");
+  const std::string kind = choice ? choice->text_or_empty("kind") : "";
+  // Chosen penalties are of the kind that was chosen.
+  if (penalty == "auto") penalty = kind == "adaptive" ? "per-feature" : kind;
   const std::string subject = model_in_words(model ? model->text_or_empty("name") : "");
   std::string text = count == 1             ? fmt::format("The penalty of {}", subject)
                      : std::isfinite(count) ? fmt::format("{} of {}", counted(count, "penalty"), subject)
                                             : fmt::format("The penalties of {}", subject);
   if (penalty.starts_with("per-")) text += fmt::format(", one for each {},", unit_of(penalty));
+  if (kind == "adaptive" && std::isfinite(numbers)) text += fmt::format(" by {},", counted(numbers, "number"));
   text += count == 1 ? " was tuned" : " were tuned";
   if (const auto rows = data ? data->find("rows") : std::nullopt) {
     const double training = number_or_nan(*rows, "training"), validation = number_or_nan(*rows, "validation");
@@ -108,6 +114,41 @@ std::string on_test(const Outcome& grid, const Outcome& tuned) {
     text += fmt::format(", a difference of {} ± {} (its standard error, row by row)",
                         number_word(std::abs(after - before), 2), number_word(error, 2));
   return text + ".";
+}
+
+/// Differences from the best single λ in per cent of its loss, with two standard errors to either side.
+std::optional<Json> differences(const Reading& root, const std::vector<Outcome>& all) {
+  Json names = Json::array(), middle = Json::array(), low = Json::array(), high = Json::array();
+  const auto add = [&](const char* name, double value, double error) {
+    if (!std::isfinite(value) || !std::isfinite(error)) return;
+    names.push_back(name);
+    middle.push_back(100 * value);
+    low.push_back(100 * (value - 2 * error));
+    high.push_back(100 * (value + 2 * error));
+  };
+  if (const auto choice = root.find("choice"))
+    add("held-out rows: adaptive", -number_or_nan(*choice, "gain"), number_or_nan(*choice, "gain_error"));
+  const Outcome *grid = find(all, "Best single λ"), *standard = find(all, "Default λ");
+  const double single = grid ? grid->on_test("loss") : NAN;
+  if (standard)
+    add("test rows: default λ", (standard->on_test("loss") - single) / std::abs(single),
+        standard->on_test("difference_error") / std::abs(single));
+  add("test rows: chosen", (all.back().on_test("loss") - single) / std::abs(single),
+      all.back().on_test("difference_error") / std::abs(single));
+  if (names.empty()) return {};
+  const auto dots = [](const char* name, Json values) {
+    return Json{{"name", name}, {"style", "dots"}, {"values", std::move(values)}};
+  };
+  return Json{{"type", "chart"},
+              {"title", "Loss compared with the best single λ"},
+              {"horizontal", true},
+              {"categories", std::move(names)},
+              {"x", {{"name", "difference, % of its loss"}}},
+              {"y", {{"name", "rows: model"}}},
+              {"series", Json::array({dots("difference", std::move(middle)),
+                                      dots("two standard errors below", std::move(low)),
+                                      dots("two standard errors above", std::move(high))})},
+              {"caption", "Left of zero is better than one λ for all. Only test rows took no part."}};
 }
 
 Json comparison(const std::vector<Outcome>& all) {
@@ -182,9 +223,7 @@ std::string headline(const Reading& root, const std::vector<Outcome>& all) {
   const std::string validation = in_turn(
       all, [](const Outcome& one) { return one.validation_loss; }, true);
   if (!validation.empty()) text += fmt::format("\n\nValidation loss: {}", validation);
-  if (grid && !validation.empty())
-    if (const std::string words = against(tuned.validation_loss, grid->validation_loss); !words.empty())
-      text += fmt::format(", which is {} with the best single λ", words);
+  // What many penalties make of the rows that judge them is no gain: only the test is asked for one.
   if (!validation.empty()) text += ".";
 
   const std::string test = in_turn(
@@ -226,7 +265,14 @@ Json page_facts(const Reading& root, const Outcome& tuned) {
 Json result_section(const Reading& root, const std::vector<Outcome>& all) {
   Json blocks = Json::array();
   add_notices(blocks, root);
+  if (const auto choice = root.find("choice"))
+    if (const auto answers = choice->find("answers"); answers && answers->size() > 0) {
+      std::string text = fmt::format("Penalties: {}.", choice->text_or_empty("kind"));
+      for (std::size_t i = 0; i < answers->size(); ++i) text += fmt::format("\n\n{}.", (*answers)[i].text());
+      blocks.push_back(text_block(std::move(text)));
+    }
   blocks.push_back(comparison(all));
+  if (auto chart = differences(root, all)) blocks.push_back(std::move(*chart));
   Json facts = Json::array();
   add_fact(facts, "Training loss", number_word(number_or_nan(root, "train_loss"), 6));
   if (const auto validation = root.find("validation"))

@@ -28,8 +28,9 @@ struct Family {
   Index parts = 0;
 };
 
-/// γ lies between 0 and this: at 2 a coefficient of half the size is penalised four times as much.
-inline constexpr double largest_gamma = 2;
+/// γ lies between 0 and this: at 1 a coefficient of half the size is penalised twice as much. Beyond, penalties
+/// follow the noise of the coefficients that they are made from.
+inline constexpr double largest_gamma = 1;
 
 /// The penalties of `prepared`, of one map for all folds.
 Family family_of(const Prepared& prepared, std::string kind, const PenaltyMap& map, std::vector<std::string> names);

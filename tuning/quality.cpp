@@ -79,6 +79,16 @@ std::pair<double, double> weighted_mean(const std::vector<double>& values,
   return {mean, std::sqrt(spread * squares) / total};
 }
 
+double rows_that_count(const std::vector<double>& losses, const std::vector<double>& weights) {
+  double sum = 0, squares = 0;
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    const double each = weights[i] * std::abs(losses[i]);
+    sum += each;
+    squares += each * each;
+  }
+  return squares > 0 ? sum * sum / squares : 0;
+}
+
 std::optional<double> area_under_curve(const std::vector<double>& scores, const std::vector<double>& labels,
                                        const std::vector<double>& weights) {
   std::vector<std::size_t> order(scores.size());

@@ -37,6 +37,9 @@ class Judged {
 std::pair<double, double> weighted_mean(const std::vector<double>& values,
                                         const std::vector<double>& weights);
 
+/// (Σ w|ℓ|)²/Σ (wℓ)²: how many rows make up a loss, were all of theirs the same.
+double rows_that_count(const std::vector<double>& losses, const std::vector<double>& weights);
+
 /// Area under the receiver operating characteristic, ties counted half; empty with one class only.
 std::optional<double> area_under_curve(const std::vector<double>& scores, const std::vector<double>& labels,
                                        const std::vector<double>& weights);

@@ -22,9 +22,11 @@ constexpr double deepest = -30;
 constexpr double worthwhile = 1e-3;
 /// Penalties may differ where the score test says so with this p.
 constexpr double plausible = 0.2;
-/// Adaptive penalties are kept where that is so and they gain this many standard errors. Asking for two
-/// without the score test lets through what a few rows near a separating plane, or far out, promise.
+/// Adaptive penalties are kept where they gain this many standard errors …
 constexpr double convincing = 1;
+/// … and, where the held-out loss is that of fewer rows than this, few hard ones or some far out, where the
+/// score test agrees: a mean over so few says little, and its standard error too.
+constexpr double enough_rows = 30;
 
 class Run {
  public:
@@ -52,7 +54,7 @@ class Run {
   };
   bool look_closer();
   Family choose();
-  bool try_adaptive();
+  bool try_adaptive(bool differ);
   bool test_score();
   Family asked_for() const;
   void add_prior(Family& family);
@@ -160,7 +162,7 @@ std::pair<double, double> Run::gain(const Folds::All& settled) {
 
 /// λ_j = e^t·a_j^(−γ): the two numbers t and γ are found by gradient from the best of three γ, at a t that
 /// leaves the penalty of the pilot as it was.
-bool Run::try_adaptive() {
+bool Run::try_adaptive(bool differ) {
   Choice& choice = result_.choice;
   control_.progress("penalties by the size of coefficients");
   const std::vector<Vec> phi = folds_.coefficients(pilot_.settled);
@@ -170,7 +172,7 @@ bool Run::try_adaptive() {
   std::vector<Vec> warm;
   for (const auto& each : pilot_.settled) warm.push_back(each.phi);
   double least = bilevel::everywhere;
-  for (const double gamma : {0.5, 1.0, 1.5}) {
+  for (const double gamma : {0.25, 0.5, 0.75}) {
     Vec theta = constant(family, best_.log_lambda);
     theta[0] += level_shift(prepared_, family, phi, gamma);
     theta[1] = gamma;
@@ -192,10 +194,14 @@ bool Run::try_adaptive() {
       gain(folds_.settle(summary.theta, folds_.apart(summary.phi), grid_tolerance, false));
   choice.gain = fall / best_.validation_loss;
   choice.gain_error = error / best_.validation_loss;
-  const bool kept = fall > convincing * error;
+  const double rows = rows_that_count(pilot_.losses, pilot_.weights);
+  const bool gains = fall > convincing * error, kept = gains && (differ || rows >= enough_rows);
   choice.answers.push_back(fmt::format(
       "Smaller ones for large coefficients? γ = {:.2g}, held-out loss {:+.2g} % ± {:.2g} %: {}", *choice.gamma,
-      -100 * *choice.gain, 100 * *choice.gain_error, kept ? "kept" : "not kept"));
+      -100 * *choice.gain, 100 * *choice.gain_error,
+      kept    ? std::string("kept")
+      : gains ? fmt::format("not kept, about {:.0f} rows make up the loss", rows)
+              : std::string("not kept")));
   if (kept) adaptive_ = {std::move(family), std::move(summary)};
   return true;
 }
@@ -246,7 +252,7 @@ Family Run::choose() {
   }
   if (prepared_.penalties.count >= 3) {
     const bool differ = test_score();
-    if (to_end() || (differ && !try_adaptive())) return {};
+    if (to_end() || !try_adaptive(differ)) return {};
     if (adaptive_) return adaptive_->first;
     if (differ) {
       Family family = asked_for();

@@ -49,7 +49,7 @@ TEST(Tune, TheExampleWithAllItsOutputs) {
   ASSERT_EQ(r.code, 0) << r.out << r.err;
   EXPECT_EQ(checkpoints(), before) << "a run that ends leaves nothing behind";
   EXPECT_EQ(r.err, "") << "no progress where there is no terminal";
-  for (const char* expected : {"tuned", "default", "validation loss", "certificate", "trusted", "written"})
+  for (const char* expected : {"chosen: adaptive", "Do features want different penalties?", "default", "validation loss", "certificate", "trusted", "written"})
     EXPECT_NE(r.out.find(expected), std::string::npos) << expected;
   const json j = json::parse(slurp(json_path));
   EXPECT_EQ(j["command"], "tune");
@@ -61,18 +61,32 @@ TEST(Tune, TheExampleWithAllItsOutputs) {
   for (const char* field : {"loss", "accuracy", "auc", "rows"})
     EXPECT_TRUE(j["test"][field].is_number()) << field;
   ASSERT_EQ(j["penalties"].size(), 60U);
-  std::size_t upper = 0;
-  for (const json& penalty : j["penalties"]) {
-    EXPECT_TRUE(penalty["name"].is_string());
-    const double value = penalty["log_lambda"];
-    EXPECT_GE(value, -10);
-    EXPECT_LE(value, 10);
-    EXPECT_EQ(penalty["at_bound"], value >= 10    ? json("upper")
-                                   : value <= -10 ? json("lower")
-                                                  : json(nullptr));
-    upper += value >= 10;
-  }
-  EXPECT_GT(upper, 10U) << "useless features run to the upper end";
+  const auto expect_penalties = [](const json& result) {
+    std::size_t upper = 0;
+    for (const json& penalty : result["penalties"]) {
+      EXPECT_TRUE(penalty["name"].is_string());
+      const double value = penalty["log_lambda"];
+      EXPECT_GE(value, -10);
+      EXPECT_LE(value, 10);
+      EXPECT_EQ(penalty["at_bound"], value >= 10    ? json("upper")
+                                     : value <= -10 ? json("lower")
+                                                    : json(nullptr));
+      upper += value >= 10;
+    }
+    return upper;
+  };
+  EXPECT_EQ(expect_penalties(j), 0U);
+  const json& choice = j["choice"];
+  EXPECT_EQ(choice["kind"], "adaptive");
+  for (const char* field : {"gamma", "gain", "gain_error"}) EXPECT_TRUE(choice[field].is_number()) << field;
+  for (const char* field : {"rho", "nu", "p"}) EXPECT_TRUE(choice["score"][field].is_number()) << field;
+  EXPECT_GT(choice["gain"].get<double>(), choice["gain_error"].get<double>());
+  EXPECT_EQ(choice["answers"].size(), 2U);
+  EXPECT_EQ(j["model"]["hyperparameters"], 2);
+  EXPECT_TRUE(j["test"]["difference_error"].is_number());
+  const json own = run_json("tune --example --penalty per-feature --prior-width inf --bounds -10:10", 0);
+  EXPECT_GT(expect_penalties(own), 10U) << "without a prior useless features run to the upper end";
+  EXPECT_EQ(own["choice"]["kind"], "per-feature");
   const json &grid = j["baseline"]["grid"], &standard = j["baseline"]["default"];
   for (const char* field : {"validation_loss", "fits", "seconds", "lambda"})
     EXPECT_TRUE(grid[field].is_number()) << field;
@@ -290,7 +304,8 @@ TEST(Tune, MissingCellsOfNewRowsGetTheMeansOfTheTrainingRows) {
 
 TEST(Tune, OptionsThatWouldChangeNothingAreRefused) {
   const std::string data = data_file("d.csv", 40, "2", 7);
-  for (const char* options : {"--groups nofile", "--group-separator _", "--refit", "--huber-threshold 2",
+  for (const char* options : {"--groups nofile", "--penalty per-feature --group-separator _",
+                              "--penalty global --prior-width 1", "--prior-width 0", "--refit", "--huber-threshold 2",
                               "--start 50", "--penalty per-group --groups a --group-separator _",
                               "--split answer --cv 3", "--grid 50000", "--cv 1"}) {
     const Result r = run("tune " + data + " " + options);
