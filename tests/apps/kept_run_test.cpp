@@ -18,7 +18,7 @@ using namespace program;
 TEST(KeptRun, ARunThatReachedItsLimitIsKeptAndGoesOn) {
   const std::string data = data_file("limit.csv", 80, "number", 6), checkpoint = scratch("limit.ckpt"),
                     model = scratch("limit.json");
-  const std::string command = "tune " + data + " --checkpoint " + checkpoint;
+  const std::string command = "tune " + data + " --penalty per-feature --prior-width inf --checkpoint " + checkpoint;
   const Result cut = run(command + " --iterations 2 --save " + model);
   EXPECT_EQ(cut.code, 1);
   EXPECT_NE(cut.out.find("resume from"), std::string::npos) << cut.out;
@@ -97,7 +97,12 @@ TEST(KeptRun, NoCommandOverwritesOne) {
 }
 
 /// Long enough to be cut short.
-const std::string lasting = "--tolerance 1e-8 --iterations 1000";
+const std::string lasting = "--tolerance 1e-8 --iterations 1000 --penalty per-feature --prior-width inf";
+
+std::vector<std::string> lasting_run(const std::string& checkpoint) {
+  return {"tune",      "--example",   "--tolerance",   "1e-8", "--iterations", "1000",
+          "--penalty", "per-feature", "--prior-width", "inf",  "--checkpoint", checkpoint};
+}
 
 void wait_for(const std::string& path) {
   for (int i = 0; i < 2000 && !std::filesystem::exists(path); ++i)
@@ -126,8 +131,7 @@ TEST(KeptRun, KilledRunsResumeToTheSameBits) {
     // Killed again and again until it gets to its end, every time from where it was.
     bool first = true;
     for (int kills = 0; kills < 5; ++kills, first = false) {
-      std::vector<std::string> arguments{"tune",         "--example", "--tolerance",  "1e-8",
-                                         "--iterations", "1000",      "--checkpoint", checkpoint};
+      std::vector<std::string> arguments = lasting_run(checkpoint);
       if (!first) arguments.emplace_back("--resume");
       const pid_t child = start(arguments);
       wait_for(checkpoint + ".grid");
@@ -156,8 +160,7 @@ TEST(KeptRun, CtrlCSavesAndSaysHowToGoOn) {
     SCOPED_TRACE(in_the_grid);
     for (const char* ending : {"", ".grid"}) std::filesystem::remove(checkpoint + ending);
     // A grid of many values lasts long enough to be stopped within it.
-    std::vector<std::string> arguments{"tune",         "--example", "--tolerance",  "1e-8",
-                                       "--iterations", "1000",      "--checkpoint", checkpoint};
+    std::vector<std::string> arguments = lasting_run(checkpoint);
     if (in_the_grid) arguments.insert(arguments.end(), {"--grid", "2001"});
     const pid_t child = start(arguments);
     wait_for(checkpoint + (in_the_grid ? ".grid" : ""));
