@@ -122,7 +122,7 @@ void edit(Json& root, Choices& choose) {
       break;
     default:
       if (node->is_number_integer())
-        *node = node->get<long>() + static_cast<long>(choose.below(7)) - 3;
+        *node = static_cast<long>(node->get<std::uint64_t>() + choose.below(7) - 3);  // may wrap around
       else if (node->is_number())
         *node = node->get<double>() * (choose.below(2) ? -1e10 : 1e-10);
       else if (node->is_string()) {

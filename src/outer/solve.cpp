@@ -82,12 +82,18 @@ void OuterRun::require_states(Index parameters) const {
 }
 
 void OuterRun::abandon(Status status) {
+  // As if the evaluation had not begun, also where it had asked for more accuracy on its way: a resumed run
+  // repeats it from the same state.
+  now_.inner_tolerance = begun_inner_;
+  now_.adjoint_tolerance = begun_adjoint_;
   stop(status, now_.accepted ? fmt::format("{}; projected gradient norm {:.3g} after {} iterations",
                                            sentence(status), now_.accepted->gradient_norm, now_.iterations)
                              : fmt::format("{}; no point was evaluated to its end", sentence(status)));
 }
 
 bool OuterRun::begin_evaluation() {
+  begun_inner_ = now_.inner_tolerance;
+  begun_adjoint_ = now_.adjoint_tolerance;
   now_.seconds = seconds_before_ + watch_.seconds();
   if (!options_.checkpoint.empty()) {
     // Losing the way back is worth stopping for only at the start, where nothing is lost by it.

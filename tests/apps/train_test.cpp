@@ -126,10 +126,13 @@ TEST(TrainCommand, CtrlCKeepsTheRunAndResumeGoesOn) {
   const std::string kept = scratch("train.ckpt"), whole_json = scratch("whole.json"),
                     part_json = scratch("part.json");
   const std::string command = "train --rows 8000 --layers 256 --epochs 4 --probe 0";
+  const auto begin = std::chrono::steady_clock::now();
   ASSERT_EQ(run(command + " --json " + whole_json).code, 0);
+  const auto took = std::chrono::steady_clock::now() - begin;
   const pid_t child = start(
       {"train", "--rows", "8000", "--layers", "256", "--epochs", "4", "--probe", "0", "--checkpoint", kept});
-  std::this_thread::sleep_for(std::chrono::milliseconds(150));
+  // Within the second epoch or the third.
+  std::this_thread::sleep_for(took / 2);
   ::kill(child, SIGINT);
   int status = 0;
   ::waitpid(child, &status, 0);

@@ -109,7 +109,7 @@ TEST(TunePage, SaysAndDrawsWhatTheDataAnswered) {
   EXPECT_EQ(chart["title"], "Loss compared with the best single λ");
   EXPECT_NEAR(chart["series"][0]["values"][0].get<double>(), -4, 1e-12);
   EXPECT_NEAR(chart["series"][1]["values"][0].get<double>(), -6, 1e-12);
-  EXPECT_NEAR(chart["series"][0]["values"][1].get<double>(), 100 * (0.3899 - 0.401) / 0.401, 0.01);
+  EXPECT_NEAR(chart["series"][0]["values"].back().get<double>(), 100 * (0.3899 - 0.401) / 0.401, 0.01);
 }
 
 TEST(TunePage, SaysWhenItDidNotConverge) {

@@ -164,7 +164,7 @@ TEST(Train, DeepNetworksLearnAtTheirDefaults) {
                         {"hopfield", "sigmoid", 0.33, 0.45},
                         {"hopfield", "tanh", 0.32, 0.5},
                         {"predictive-coding", "sigmoid", 0.2, 0.2},
-                        {"resistive", "diode", 0.15, 0.32}})
+                        {"resistive", "diode", 0.15, 0.4}})
     for (const int hidden : {2, 4}) {
       TrainTask task;
       task.rows = 2000;

@@ -131,6 +131,7 @@ class OuterRun {
   Summary summary_;
   Stopwatch watch_;
   double seconds_before_ = 0, seconds_durable_ = -everywhere;
+  double begun_inner_ = unknown, begun_adjoint_ = unknown;  // tolerances when the evaluation began
   std::string checkpoint_problem_, trouble_;
 };
 
