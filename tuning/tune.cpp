@@ -261,8 +261,10 @@ Family Run::choose() {
       return family;
     }
   }
+  // Between the neighbours of the best value of the grid.
   Family family = single_;
-  set_box(family);
+  const double step = (task_.upper - task_.lower) / static_cast<double>(task_.grid - 1);
+  family.box = {constant(family, best_.log_lambda - step), constant(family, best_.log_lambda + step)};
   return family;
 }
 
@@ -319,7 +321,8 @@ void Run::minimise(Family& family) {
   std::vector<double> starts{best_.log_lambda};
   starts.insert(starts.end(), task_.starts.begin(), task_.starts.end());
   for (std::size_t k = 0; k < starts.size(); ++k) {
-    const Vec start = constant(family, std::clamp(starts[k], lower_, task_.upper));
+    const Vec start =
+        constant(family, starts[k]).cwiseMax(family.box.lower).cwiseMin(family.box.upper);
     bilevel::Summary summary = descend(family, start, k == 0 ? "" : fmt::format(".{}", k));
     const Status status = summary.status;
     if (k == 0 || summary.outer_value < result_.summary.outer_value) result_.summary = std::move(summary);
@@ -330,7 +333,7 @@ void Run::minimise(Family& family) {
     if (k == 0 && result_.summary.iterations == 0 && family.parts > 1)
       if (const auto inside = best_inside()) starts.push_back(*inside);
   }
-  widen(family);
+  if (task_.penalty != Penalty::automatic) widen(family);
 }
 
 /// A penalty at the lower bound still costs about its own slope: far down a loss is c₀ + c₁·exp(θ), whose
@@ -391,6 +394,9 @@ void Run::finish(const Family& family) {
   if (task_.penalty == Penalty::automatic && family.parts == 1 && result_.grid.fitted) {
     // Between two values of the grid the loss is flat compared with what the rows can tell; where it is not,
     // they are few and nearly separated, and the best value for them is not the best for others.
+    result_.choice.answers.push_back(
+        fmt::format("One λ for all: {:.4g} of the grid is kept; the validation loss is least at {:.4g}",
+                    std::exp(best_.log_lambda), std::exp(result_.tuned.theta[0])));
     result_.tuned = result_.grid;
   } else if (result_.tuned.validation_loss > result_.grid.validation_loss) {
     result_.warnings.push_back("tuning found nothing better than the best single λ, which is kept");

@@ -66,16 +66,16 @@ TEST_F(Browser, DrawsATunedResult) {
   const std::string html = render(tune_page(tune_result()));
   const Json seen = probe(html);
   ASSERT_TRUE(seen.contains("screen"));
-  expect_sound(seen, 4);
+  expect_sound(seen, 5);
   ASSERT_EQ(seen.at("searches").size(), 3u);
   EXPECT_EQ(seen.at("searches").at(0).at(0).at("count"), "22 of 22 shown");
   EXPECT_EQ(seen.at("searches").at(0).at(1).at("count"), "1 of 22 shown");
   EXPECT_EQ(seen.at("searches").at(1).at(1).at("first").at(0), "feature 17");
   // A name a line: the chart of 22 penalties is taller than the others.
-  EXPECT_EQ(seen.at("sizes").at(1), 70 + 18 * 22);
-  EXPECT_EQ(seen.at("screen").at(1).at("labels").at(1).size(), 22u);
-  expect_sound(probe(html, "--window-size=1400,1000" + dark), 4);
-  expect_sound(probe(html, "--window-size=390,844"), 4);
+  EXPECT_EQ(seen.at("sizes").at(2), 70 + 18 * 22);
+  EXPECT_EQ(seen.at("screen").at(2).at("labels").at(1).size(), 22u);
+  expect_sound(probe(html, "--window-size=1400,1000" + dark), 5);
+  expect_sound(probe(html, "--window-size=390,844"), 5);
   picture(html, "tune-light.png", 1400, 6000);
   picture(html, "tune-phone.png", 390, 6000);
 }
@@ -87,7 +87,7 @@ TEST_F(Browser, DrawsManyFeaturesQuickly) {
   const Json seen = probe(html);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   ASSERT_TRUE(seen.contains("screen"));
-  expect_sound(seen, 5);
+  expect_sound(seen, 6);
   ASSERT_EQ(seen.at("searches").size(), 3u);
   // Of the numbers to 3999, 2915 have no 4; nor has 5000.
   EXPECT_EQ(seen.at("searches").at(0).at(1).at("count"), "200 of 5,000 shown");
@@ -168,7 +168,7 @@ TEST_F(Browser, ShowsHostileResultsAsText) {
     const Json seen = probe(render(tune ? tune_page(result) : clean_page(result)));
     ASSERT_TRUE(seen.contains("screen"));
     // With all classes of one name there is one series of them.
-    expect_sound(seen, tune ? 5 : 3, false);
+    expect_sound(seen, tune ? 6 : 3, false);
     EXPECT_EQ(seen.at("searches").at(0).at(4).at("rows"), 210);
   }
 }
