@@ -52,6 +52,7 @@ class Run {
     Folds::All settled, alone;  ///< and under the strongest penalty of the grid
     std::vector<double> losses, weights;
   };
+  bool certified_at(double log_lambda);
   bool look_closer();
   Family choose();
   bool try_adaptive(bool differ);
@@ -90,7 +91,19 @@ Vec Run::constant(const Family& family, double log_lambda) const {
 
 void Run::set_box(Family& family) const {
   family.box = {constant(family, lower_), constant(family, task_.upper)};
-  if (family.final.slope.size() > 0) family.box.upper[family.final.count] = largest_gamma;
+  if (family.final.slope.size() == 0) return;
+  family.box.upper[family.final.count] = largest_gamma;
+  if (!task_.bounds_given) return;
+  // Every log λ of every fold stays in the box that a person gave, whatever γ is.
+  double least = family.final.slope.minCoeff(), most = family.final.slope.maxCoeff();
+  for (const PenaltyMap& map : family.folds) {
+    least = std::min(least, map.slope.minCoeff());
+    most = std::max(most, map.slope.maxCoeff());
+  }
+  auto& box = family.box;
+  box.lower.head(family.final.count).array() -= largest_gamma * std::min(least, 0.0);
+  box.upper.head(family.final.count).array() -= largest_gamma * std::max(most, 0.0);
+  box.upper = box.upper.cwiseMax(box.lower);
 }
 
 /// From strong penalties to weak ones, each fit from the one before it; on beyond the lower end of the box
@@ -107,7 +120,7 @@ bool Run::search_grid() {
     double least = last;
     for (const GridPoint& p : points)
       if (std::isfinite(p.validation_loss)) least = std::min(least, p.validation_loss);
-    return last <= least && before - last > 1e-4 * std::abs(before);
+    return last <= least && before - last > worthwhile * std::abs(before);
   };
   for (int k = static_cast<int>(grid.points().size()); k < task_.grid || still_falling(); ++k) {
     const double log_lambda = task_.upper - step * static_cast<double>(k);
@@ -132,13 +145,31 @@ bool Run::search_grid() {
   }
   result_.grid_seconds = result_.points.back().seconds;
   result_.grid_fits = static_cast<long>(result_.points.size() * folds_.count());
-  best_ = *std::min_element(
-      result_.points.begin(), result_.points.end(), [](const GridPoint& a, const GridPoint& b) {
-        const bool known = std::isfinite(a.validation_loss);
-        return known && (!std::isfinite(b.validation_loss) || a.validation_loss < b.validation_loss);
-      });
+  const auto inside = result_.points.begin() +
+                      std::min<std::ptrdiff_t>(task_.grid, static_cast<std::ptrdiff_t>(result_.points.size()));
+  best_ = *std::min_element(result_.points.begin(), inside, [](const GridPoint& a, const GridPoint& b) {
+    const bool known = std::isfinite(a.validation_loss);
+    return known && (!std::isfinite(b.validation_loss) || a.validation_loss < b.validation_loss);
+  });
+  for (auto point = inside; point != result_.points.end() && point->validation_loss < best_.validation_loss; ++point) {
+    if (!certified_at(point->log_lambda)) {
+      result_.warnings.push_back(fmt::format(
+          "one λ of exp({:g}) would lower the validation loss by {:.2g} %, but gradients cannot be certified there",
+          point->log_lambda, 100 * (1 - point->validation_loss / best_.validation_loss)));
+      break;
+    }
+    best_ = *point;
+  }
   lower_ = std::min(lower_, best_.log_lambda);
   return true;
+}
+
+/// Whether the gradient by one λ can be proven well within the tolerance: then families around it can too.
+bool Run::certified_at(double log_lambda) {
+  const auto estimator = folds_.estimator(single_);
+  estimator->set_tolerances(1e-11, 1e-11);
+  estimator->set_outer_tolerance(0.1 * task_.tolerance);
+  return estimator->estimate(constant(single_, log_lambda), {}).certificate.bound <= 0.1 * task_.tolerance;
 }
 
 bool Run::look_closer() {

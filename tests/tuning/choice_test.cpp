@@ -219,6 +219,13 @@ TEST(Choice, FindsUselessColumnsAndKeepsOneLambdaWhereNothingDiffers) {
     EXPECT_LT(r.tuned.log_lambda.head(3).maxCoeff(), r.tuned.log_lambda.tail(57).mean());
     EXPECT_EQ(r.tuned.theta.size(), 2);
   }
+  // In a box that a person gave every penalty stays in it, those of single folds too.
+  Task boxed = task_of({.rows = 250, .features = 60, .strong = 3});
+  boxed.lower = -3, boxed.upper = 3, boxed.bounds_given = true;
+  const TuneResult kept = tune(boxed, prepare(boxed), {});
+  EXPECT_EQ(kept.choice.kind, "adaptive");
+  EXPECT_GE(kept.tuned.log_lambda.minCoeff(), -3);
+  EXPECT_LE(kept.tuned.log_lambda.maxCoeff(), 3);
   // All features alike: one λ, that of the grid, in most of the draws.
   int single = 0, same = 0;
   for (unsigned seed = 1; seed <= 10; ++seed) {
