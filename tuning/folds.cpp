@@ -41,6 +41,7 @@ bool Folds::cut_short(const All& settled) {
 
 Folds::All Folds::settle(const Vec& theta, const std::vector<Vec>& warm, double tolerance, bool with_kept) {
   All settled(folds_.size() + (with_kept && kept_ ? 1 : 0));
+  fits_ += static_cast<long>(settled.size());
   bilevel::side_by_side(settled.size(), [&](std::size_t k) {
     FoldModel& model = k < folds_.size() ? *folds_[k] : *kept_;
     const std::size_t from = k < warm.size() ? k : 0;
@@ -102,10 +103,7 @@ Fitted Folds::fit(const Family& family, const Vec& theta, const std::vector<Vec>
   }
   fitted.train_loss = scale2 * train;
   fitted.validation_loss = scale2 * value;
-  const Judged validation = judged(settled);
-  fitted.validation = validation.quality();
-  fitted.validation_losses = validation.losses();
-  fitted.validation_weights = validation.weights();
+  fitted.validation = judged(settled).quality();
 
   const Vec& phi = settled.back().phi;
   const Vec stored = kept().stored_coefficients(phi);

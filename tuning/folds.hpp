@@ -21,9 +21,8 @@ struct Fitted {
   double train_loss = bilevel::unknown;  ///< mean over the folds, without the penalty
   double validation_loss = bilevel::unknown;
   Quality validation;
-  std::vector<double> validation_losses, validation_weights;  ///< row by row
   std::optional<Quality> test;
-  std::vector<double> test_losses, test_weights;
+  std::vector<double> test_losses, test_weights;  ///< row by row
   std::string warning;  ///< what makes its derivative doubtful; empty if nothing
   bool fitted = false;  ///< false: the run was to end before it was; all but θ is unknown
 };
@@ -47,6 +46,8 @@ class Folds {
   /// All folds side by side, each from its own `warm` state where there is one. The kept model is the last;
   /// with a hold-out that is not refitted it is the only fold.
   All settle(const Vec& theta, const std::vector<Vec>& warm, double tolerance, bool with_kept);
+  /// Models settled so far, one for each fold and one for what is kept.
+  long fits() const { return fits_; }
   /// The mean validation loss, NaN where a fold did not settle; in the units that are worked in.
   double value(const All& settled) const;
   /// In units of the target, row by row.
@@ -75,6 +76,7 @@ class Folds {
 
   const Prepared& prepared_;
   std::vector<std::unique_ptr<FoldModel>> folds_;
+  long fits_ = 0;
   std::unique_ptr<FoldModel> kept_;  // null where it is the only fold
 };
 

@@ -345,7 +345,7 @@ Prepared prepare(const Task& task) {
       p.hyperparameters = {"all"};
       break;
     case Penalty::automatic:
-      if (!task.groups.empty() || task.group_separator != 0) {
+      if (task.grouped()) {
         by_group();
         break;
       }

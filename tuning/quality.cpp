@@ -79,6 +79,12 @@ std::pair<double, double> weighted_mean(const std::vector<double>& values,
   return {mean, std::sqrt(spread * squares) / total};
 }
 
+std::pair<double, double> mean_difference(std::vector<double> above, const std::vector<double>& below,
+                                          const std::vector<double>& weights) {
+  for (std::size_t i = 0; i < above.size(); ++i) above[i] -= below[i];
+  return weighted_mean(above, weights);
+}
+
 double rows_that_count(const std::vector<double>& losses, const std::vector<double>& weights) {
   double sum = 0, squares = 0;
   for (std::size_t i = 0; i < losses.size(); ++i) {

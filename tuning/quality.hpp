@@ -37,6 +37,10 @@ class Judged {
 std::pair<double, double> weighted_mean(const std::vector<double>& values,
                                         const std::vector<double>& weights);
 
+/// The same of above less below, row by row: both face the same rows, and their differences tell.
+std::pair<double, double> mean_difference(std::vector<double> above, const std::vector<double>& below,
+                                          const std::vector<double>& weights);
+
 /// (Σ w|ℓ|)²/Σ (wℓ)²: how many rows make up a loss, were all of theirs the same.
 double rows_that_count(const std::vector<double>& losses, const std::vector<double>& weights);
 

@@ -45,6 +45,7 @@ struct Task {
   /// that is 0 the column a one-hot feature came from.
   std::string groups;
   char group_separator = 0;
+  bool grouped() const { return !groups.empty() || group_separator != 0; }
   bool standardize = true;
   bool intercept = true;
   bool stratify = true;

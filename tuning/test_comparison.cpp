@@ -6,11 +6,8 @@
 namespace tuning {
 namespace {
 
-/// Both face the same rows: their differences tell.
 std::pair<double, double> rise(const Fitted& above, const Fitted& below) {
-  std::vector<double> rises = above.test_losses;
-  for (std::size_t i = 0; i < rises.size(); ++i) rises[i] -= below.test_losses[i];
-  return weighted_mean(rises, above.test_weights);
+  return mean_difference(above.test_losses, below.test_losses, above.test_weights);
 }
 
 std::string remedy_of(const Task& task, const Prepared& prepared) {

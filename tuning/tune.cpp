@@ -20,6 +20,8 @@ constexpr double grid_tolerance = 1e-7;
 constexpr double deepest = -30;
 /// Widening the box is worth its time where it may lower the loss by this share.
 constexpr double worthwhile = 1e-3;
+/// So often at most, by 4 each time.
+constexpr int most_widenings = 5;
 /// Penalties may differ where the score test says so with this p.
 constexpr double plausible = 0.2;
 /// Adaptive penalties are kept where they gain this many standard errors …
@@ -49,7 +51,7 @@ class Run {
   bool search_grid();
   /// The best single λ, settled to the last digit, and how it does row by row.
   struct Pilot {
-    Folds::All settled, alone;  ///< and under the strongest penalty of the grid
+    Folds::All settled;
     std::vector<double> losses, weights;
   };
   bool certified_at(double log_lambda);
@@ -63,6 +65,7 @@ class Run {
   bilevel::Summary descend(const Family& family, const Vec& start, const std::string& ending);
   void widen(Family& family);
   void finish(const Family& family);
+  double grid_step() const { return (task_.upper - task_.lower) / static_cast<double>(task_.grid - 1); }
   bool to_end() const { return stop_.wanted().has_value(); }
   Vec constant(const Family& family, double log_lambda) const;
   void set_box(Family& family) const;
@@ -112,7 +115,7 @@ bool Run::search_grid() {
   Grid grid(control_.checkpoint.empty() ? std::string() : control_.checkpoint + ".grid", control_.identity,
             control_.resume);
   folds_.use(single_);
-  const double step = (task_.upper - task_.lower) / static_cast<double>(task_.grid - 1);
+  const double step = grid_step();
   const auto still_falling = [&] {
     const auto& points = grid.points();
     if (task_.bounds_given || points.size() < 2 || points.back().log_lambda - step < deepest) return false;
@@ -176,8 +179,7 @@ bool Run::look_closer() {
   control_.progress("looking closer at the best single λ");
   folds_.use(single_);
   pilot_.settled = folds_.settle(constant(single_, best_.log_lambda), {}, 1e-10, true);
-  pilot_.alone = folds_.settle(constant(single_, task_.upper), {}, 1e-10, true);
-  if (Folds::cut_short(pilot_.settled) || Folds::cut_short(pilot_.alone)) return false;
+  if (Folds::cut_short(pilot_.settled)) return false;
   const Judged judged = folds_.judged(pilot_.settled);
   pilot_.losses = judged.losses();
   pilot_.weights = judged.weights();
@@ -186,9 +188,7 @@ bool Run::look_closer() {
 
 /// By how much a model lowers the held-out loss of the best single λ, row by row, with its standard error.
 std::pair<double, double> Run::gain(const Folds::All& settled) {
-  std::vector<double> falls = folds_.judged(settled).losses();
-  for (std::size_t i = 0; i < falls.size(); ++i) falls[i] = pilot_.losses[i] - falls[i];
-  return weighted_mean(falls, pilot_.weights);
+  return mean_difference(pilot_.losses, folds_.judged(settled).losses(), pilot_.weights);
 }
 
 /// λ_j = e^t·a_j^(−γ): the two numbers t and γ are found by gradient from the best of three γ, at a t that
@@ -196,8 +196,11 @@ std::pair<double, double> Run::gain(const Folds::All& settled) {
 bool Run::try_adaptive(bool differ) {
   Choice& choice = result_.choice;
   control_.progress("penalties by the size of coefficients");
+  folds_.use(single_);
+  const Folds::All alone = folds_.settle(constant(single_, task_.upper), {}, 1e-10, true);
+  if (Folds::cut_short(alone)) return false;
   const std::vector<Vec> phi = folds_.coefficients(pilot_.settled);
-  Family family = adaptive_family(prepared_, phi, folds_.coefficients(pilot_.alone));
+  Family family = adaptive_family(prepared_, phi, folds_.coefficients(alone));
   set_box(family);
   folds_.use(family);
   std::vector<Vec> warm;
@@ -209,7 +212,6 @@ bool Run::try_adaptive(bool differ) {
     theta[1] = gamma;
     theta = theta.cwiseMax(family.box.lower).cwiseMin(family.box.upper);
     const double value = folds_.value(folds_.settle(theta, warm, grid_tolerance, false));
-    result_.fits += static_cast<long>(folds_.count());
     if (value < least) {
       least = value;
       family.start = theta;
@@ -248,8 +250,8 @@ bool Run::test_score() {
   result_.choice.answers.push_back(
       std::isfinite(score.p)
           ? fmt::format("Do {} want different penalties? ρ {:.2g}, ν {:.2g}, p {:.2g}: {}",
-                        task_.groups.empty() && task_.group_separator == 0 ? "features" : "groups", score.rho,
-                        score.nu, score.p, score.p < plausible ? "yes" : "no sign of it")
+                        task_.grouped() ? "groups" : "features", score.rho, score.nu, score.p,
+                        score.p < plausible ? "yes" : "no sign of it")
           : "Do features want different penalties? No row has an opinion: one λ is kept");
   return score.p < plausible;
 }
@@ -294,8 +296,8 @@ Family Run::choose() {
   }
   // Between the neighbours of the best value of the grid.
   Family family = single_;
-  const double step = (task_.upper - task_.lower) / static_cast<double>(task_.grid - 1);
-  family.box = {constant(family, best_.log_lambda - step), constant(family, best_.log_lambda + step)};
+  family.box = {constant(family, best_.log_lambda - grid_step()),
+                constant(family, best_.log_lambda + grid_step())};
   return family;
 }
 
@@ -385,7 +387,7 @@ void Run::widen(Family& family) {
           scale2_ * cost, 100 * cost / std::abs(s.outer_value), why));
     };
     if (task_.bounds_given) return say("--bounds with a lower one would gain it");
-    if (lower_ - 4 < deepest || k > 5) return say("it is not widened further");
+    if (lower_ - 4 < deepest || k > most_widenings) return say("it is not widened further");
     const double before = lower_;
     lower_ -= 4;
     Family wider = family;
@@ -464,7 +466,7 @@ TuneResult Run::run() {
   }
   result_.choice.kind = family.kind;
   finish(family);
-  result_.fits += result_.grid_fits + 4 * static_cast<long>(folds_.count());
+  result_.fits += folds_.fits();
   result_.lower = lower_;
   result_.upper = task_.upper;
   result_.seconds = watch_.seconds();
@@ -476,7 +478,7 @@ TuneResult Run::run() {
 std::vector<std::string> kept_beside(const Task& task) {
   std::vector<std::string> all{".grid", ".adaptive"};
   for (std::size_t k = 1; k <= task.starts.size() + 1; ++k) all.push_back(fmt::format(".{}", k));
-  for (int k = 1; k <= 5; ++k) all.push_back(fmt::format(".wide{}", k));
+  for (int k = 1; k <= most_widenings; ++k) all.push_back(fmt::format(".wide{}", k));
   return all;
 }
 

@@ -36,7 +36,8 @@ struct TuneResult {
   std::vector<GridPoint> points;
   double lower = 0, upper = 0;  ///< the box of every log λ in the end
   double grid_seconds = 0, seconds = 0;
-  long grid_fits = 0, fits = 0;  ///< of single models: on the grid, and in all
+  long grid_fits = 0;  ///< of single models on the grid
+  long fits = 0;       ///< in all, but for those of a run that was resumed
   std::string solvers;
   std::vector<std::string> warnings;
   double test_difference_error = bilevel::unknown;  ///< of tuned less grid on the test rows, row by row
