@@ -452,7 +452,10 @@ TuneResult Run::run() {
   result_.loss_scale = scale2_;
   result_.solvers = folds_.solvers();
   if (!search_grid()) return std::move(result_);
-  Family family = look_closer() ? choose() : Family();
+  // One λ, or many of which nothing is believed, ask nothing of the best single one.
+  const bool asks = task_.penalty == Penalty::automatic ||
+                    (prepared_.penalties.count > 1 && std::isfinite(task_.prior_width));
+  Family family = !asks || look_closer() ? choose() : Family();
   if (family.kind.empty()) {
     // To end before anything was chosen: the best single λ serves.
     family = single_;
