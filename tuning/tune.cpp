@@ -455,7 +455,7 @@ TuneResult Run::run() {
   // One λ, or many of which nothing is believed, ask nothing of the best single one.
   const bool asks = task_.penalty == Penalty::automatic ||
                     (prepared_.penalties.count > 1 && std::isfinite(task_.prior_width));
-  Family family = !asks || look_closer() ? choose() : Family();
+  Family family = to_end() || (asks && !look_closer()) ? Family() : choose();
   if (family.kind.empty()) {
     // To end before anything was chosen: the best single λ serves.
     family = single_;
