@@ -233,10 +233,8 @@ void check_network(Choices& choose) {
          Vec::Zero(d.features()), Vec::Ones(d.features()), Vec::Ones(d.features()), d.schema},
         "0"));
   }();
-  training::SavedNetwork n = training::read_network(write("network", edited(valid, choose).dump()));
+  const training::SavedNetwork n = training::read_network(write("network", edited(valid, choose).dump()));
   if (n.schema.features == 0) return;
-  // As many as are asked for would be obeyed, in time.
-  n.settings.propagation.free.max_steps = std::min(n.settings.propagation.free.max_steps, 50L);
   if (training::outputs_of(n, read_like(n.schema)).rows() != static_cast<long>(n.classes.size()))
     std::abort();
 }

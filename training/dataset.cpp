@@ -77,6 +77,29 @@ std::vector<std::string> classes_of(const std::vector<std::string>& names) {
   return classes;
 }
 
+/// Many numbers are a quantity, as a rule: money, a score, per cent. Refuses what looks like one; the note
+/// that a target of some numbers deserves. Words, and a column that is said to hold categories, are classes.
+/// Where there is no column to say it of, so are numbers without a gap of which each has many rows.
+std::string doubt_about(const data::Dataset& d, const std::string& file,
+                        const std::vector<std::string>& classes, bool column) {
+  constexpr std::size_t some = 20, many = 50, few_rows = 5, many_rows = 20;
+  const std::size_t count = classes.size(), rows = static_cast<std::size_t>(d.rows());
+  if (!d.levels.empty() || count <= some) return {};
+  const bool gaps = d.target.maxCoeff() - d.target.minCoeff() >= static_cast<double>(count);
+  if (count > many ? column || gaps || rows < many_rows * count : rows < few_rows * count)
+    throw InvalidInput(fmt::format(
+        "{}: the target is {} different numbers from {} to {} in {} rows, a quantity rather than classes, "
+        "and train tells classes apart: bilevel tune predicts quantities; {}",
+        file, count, classes.front(), classes.back(), rows,
+        column ? fmt::format("--target names another column, --categorical '{}' takes each number as a class",
+                             d.target_name)
+               : "--labels FILE with a word a row instead of the number takes each as a class"));
+  return fmt::format(
+      "the target is {} different numbers from {} to {}, each taken as a class; bilevel tune predicts "
+      "quantities",
+      count, classes.front(), classes.back());
+}
+
 std::vector<int> indices_of(const std::vector<std::string>& names, const std::vector<std::string>& classes,
                             const std::string& source) {
   std::map<std::string, int> index;
@@ -223,21 +246,12 @@ TrainData load(const TrainTask& task) {
         fmt::format("{}: there are {} different labels; train is for classes (is the label in another "
                     "column? --target names it)",
                     file, out.classes.size()));
-  // A quantity that happens to be counted in whole numbers: many of them, and hardly any twice. Words, and
-  // numbers that are said to be categories, are classes.
-  constexpr std::size_t many = 30, rows_a_class = 5;
-  if (d.levels.empty() && out.classes.size() > many && names.size() < rows_a_class * out.classes.size())
-    throw InvalidInput(
-        fmt::format("{}: the target is {} different numbers from {} to {} in {} rows, a quantity rather than "
-                    "classes, and train "
-                    "tells classes apart: bilevel tune predicts quantities, --target names another column{}",
-                    file, out.classes.size(), out.classes.front(), out.classes.back(), names.size(),
-                    reading.labels.empty() && !d.schema.columns.empty()
-                        ? fmt::format(", --categorical '{}' takes each number as a class", d.target_name)
-                        : ""));
+  const std::string doubt =
+      doubt_about(d, file, out.classes, reading.labels.empty() && !d.schema.columns.empty());
   const std::vector<int> labels = indices_of(names, out.classes, file);
   out.image = d.image;
   out.notes = d.notes;
+  if (!doubt.empty()) out.notes.push_back(doubt);
   out.schema = d.schema;
   const bool pictures = d.format == data::Format::idx || d.image.has_value();
   const auto take = [&](Part& part, const data::Dataset& from, const std::vector<int>& of,

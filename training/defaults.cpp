@@ -33,7 +33,7 @@ constexpr Defaults smooth_hopfield{.activation = networks::Activation::tanh,
                                    .batch = 50,
                                    .decay = 0.85,
                                    .descent_rate = 0.05,
-                                   .adam_rate = 1.5e-3,
+                                   .adam_rate = 3e-3,
                                    .optimizer = "adam",
                                    .free_steps = 4,
                                    .nudged_steps = 6};
@@ -131,8 +131,10 @@ std::vector<double> rates_for(const Architecture& a, const Defaults& d, bool ada
 
 Index batch_for(const Architecture& a, const Defaults& d, Index rows) {
   constexpr Index least = 4, steps = 100;
-  // The small batches of a circuit with one hidden layer go with its sgd.
-  const Index most = a.resistive() && hidden_layers(a) > 1 ? 20 : d.batch;
+  // The small batches of a circuit with one hidden layer go with its sgd. Hopfield layers that answer one
+  // another want gradients with less noise, and larger batches keep more cores busy.
+  const bool deep = hidden_layers(a) > 1;
+  const Index most = deep && a.resistive() ? 20 : deep ? std::max<Index>(100, d.batch) : d.batch;
   return std::clamp(rows / steps, std::min(least, most), most);
 }
 

@@ -70,7 +70,7 @@ SavedNetwork read_network(const std::string& path) {
   const auto refuse = [&](const std::string& why) {
     return InvalidInput(fmt::format("{}: {}; a network is written by bilevel train --save FILE", path, why));
   };
-  const std::optional<std::string> text = bilevel::read_file(path);
+  const std::optional<std::string> text = bilevel::read_json_file(path);
   if (!text) throw refuse("the file cannot be read");
   try {
     bilevel::require_shallow(*text);
@@ -93,6 +93,9 @@ SavedNetwork read_network(const std::string& path) {
     free.schedule = networks::schedule_of(j.at("schedule").get<std::string>());
     free.step = j.at("step");
     free.max_steps = bilevel::whole_number(j.at("free_steps"));
+    if (free.max_steps > most_free_steps)
+      throw InvalidInput(
+          fmt::format("it asks for {} free_steps, and {} are the most", free.max_steps, most_free_steps));
     free.tolerance = j.at("tolerance");
     free.validate("network").throw_if_any();
     n.classes = j.at("classes").get<std::vector<std::string>>();
@@ -117,7 +120,7 @@ SavedNetwork read_network(const std::string& path) {
 }
 
 bool is_network(const std::string& path) {
-  const std::optional<std::string> text = bilevel::read_file(path);
+  const std::optional<std::string> text = bilevel::read_json_file(path);
   return text && text->find(fmt::format("\"{}\"", format_name)) != std::string::npos;
 }
 

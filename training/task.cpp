@@ -139,6 +139,8 @@ void TrainTask::validate() const {
   wrong.require(std::isfinite(beta), "beta", beta, "must be finite");
   wrong.require(step >= 0 && std::isfinite(step), "step", step, "must be positive");
   wrong.require(free_steps >= 0, "free-steps", free_steps, "must be at least 1");
+  wrong.require(free_steps <= most_free_steps, "free-steps", free_steps,
+                fmt::format("must be at most {}", most_free_steps));
   wrong.require(nudged_steps >= 0, "nudged-steps", nudged_steps, "must be at least 1");
   wrong.require(tolerance >= 0 && std::isfinite(tolerance), "tolerance", tolerance, "must be zero or more");
   wrong.require(noise >= 0 && std::isfinite(noise), "noise", noise, "must be zero or more");

@@ -12,6 +12,9 @@ namespace training {
 using bilevel::Index;
 using bilevel::InvalidInput;
 
+/// Of a free phase. A network's file may ask for no more: whoever wrote it would keep the reader busy.
+inline constexpr long most_free_steps = 100'000;
+
 /// What a person asked for. Zero and empty mean "what suits the energy".
 struct TrainTask {
   std::string data;  ///< folder of IDX files, LIBSVM, CSV, NPY; empty: generated images

@@ -51,7 +51,7 @@ class Run {
             s, start ? *start
                      : bilevel::networks::initial_parameters(s.architecture, s.seed, s.scale).cast<float>()),
         source_(make_gradient_source(s_)),
-        look_([this] { return last_look_ > 0 ? elapsed() > last_look_ : stop_.wanted().has_value(); }),
+        look_([this] { return stop_.wanted().has_value(); }),
         evaluation_(s.architecture, obedient(s, &look_).propagation),
         probe_(s_, d),
         gradient_(weights_.theta().size()),
@@ -102,7 +102,7 @@ class Run {
   std::string fault_;  // why a batch or an epoch ended the run
   std::string good_at_ = "the start";
   double writing_ = 0;  // seconds that it took to keep the run, the last time
-  double before_ = 0, saved_ = 0, epoch_began_ = 0, last_look_ = 0;
+  double before_ = 0, saved_ = 0, epoch_began_ = 0;
 };
 
 void Run::remember() {
@@ -193,7 +193,7 @@ bool Run::stop_here() {
   save();
   return stop_.wanted() == Status::interrupted
              ? stop(Status::interrupted, fmt::format("stopped in epoch {}", kept_.epoch + 1))
-             : stop(Status::time_limit, fmt::format("{:.0f} s are over, in epoch {} of {}", s_.seconds,
+             : stop(Status::time_limit, fmt::format("{:g} s are over, in epoch {} of {}", s_.seconds,
                                                     kept_.epoch + 1, s_.epochs));
 }
 
@@ -320,7 +320,7 @@ TrainResult Run::run() {
     }
     if (kept_.epoch < s_.epochs && s_.seconds > 0 && watch_.seconds() >= s_.seconds) {
       stop(Status::time_limit,
-           fmt::format("{:.0f} s are over, after epoch {} of {}", s_.seconds, kept_.epoch, s_.epochs));
+           fmt::format("{:g} s are over, after epoch {} of {}", s_.seconds, kept_.epoch, s_.epochs));
       break;
     }
   }
@@ -334,13 +334,15 @@ TrainResult Run::run() {
   if (!source_->warning().empty()) result_.warnings.push_back(source_->warning());
   c_.progress("looking at the result");
   result_.theta = weights_.theta();
-  // Who stops a run wants it to stop.
-  if (stop_.wanted()) last_look_ = elapsed() + grace;
-  if (!concluded_) conclude();
-  if (last_look_ > 0 && look_.wanted()) {
-    result_.outputs.resize(0, 0);
-    result_.predicted.clear();
-    result_.warnings.push_back("there was no time to look at the test rows once more");
+  if (!concluded_) {
+    // Who stops a run wants it to stop. The token that an epoch's test obeyed may have said so for good.
+    if (stop_.wanted()) look_ = StopToken(nullptr, grace);
+    conclude();
+    if (look_.wanted()) {
+      result_.outputs.resize(0, 0);
+      result_.predicted.clear();
+      result_.warnings.push_back("there was no time to look at the test rows once more");
+    }
   }
   if (s_.probe > 0 && !stop_.wanted()) {
     result_.probe = probe_.compare(*source_, result_.theta, true);

@@ -47,10 +47,14 @@ Family family_of(const Prepared& p, std::string kind, const PenaltyMap& map, std
 Family adaptive_family(const Prepared& p, const std::vector<Vec>& phi, const std::vector<Vec>& alone) {
   Family f = family_of(p, "adaptive", PenaltyMap::global(static_cast<Index>(p.names.size()), p.outputs),
                        p.hyperparameters);
+  // The lasso has no coefficients at all under a strong penalty; what is kept must have the sizes that the
+  // folds judged by.
+  const auto n = static_cast<Index>(p.penalties.of.size());
+  const bool stand =
+      std::none_of(alone.begin(), alone.end(), [&](const Vec& each) { return each.head(n).isZero(0); });
   const auto both = [&](std::size_t k) {
     const Vec together = slopes(p, phi[k]);
-    // The lasso has no coefficients at all under a strong penalty.
-    return alone[k].isZero(0) ? together : Vec(0.5 * (together + slopes(p, alone[k])));
+    return stand ? Vec(0.5 * (together + slopes(p, alone[k]))) : together;
   };
   for (std::size_t k = 0; k < f.folds.size(); ++k) f.folds[k].slope = both(k);
   f.final.slope = both(phi.size() - 1);

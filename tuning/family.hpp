@@ -35,10 +35,11 @@ inline constexpr double largest_gamma = 1;
 /// The penalties of `prepared`, of one map for all folds.
 Family family_of(const Prepared& prepared, std::string kind, const PenaltyMap& map, std::vector<std::string> names);
 
-/// λ_j = exp(t)·a_j^(−γ): θ = (t, γ). The size a_j is the geometric mean of two, each relative to the root mean
-/// square over all coefficients and at least 0.02: |φ_j| at the best single λ, `phi`, and |φ_j| under a penalty
-/// so strong that every feature stands for itself, `alone`. |φ_j| is the root mean square over the
-/// coefficients that share a penalty. Element k is of fold k's own training rows, the last of the final model's.
+/// λ_j = exp(t)·a_j^(−γ): θ = (t, γ). The size a_j is the geometric mean of two, each relative to the root
+/// mean square over all coefficients and at least 0.02: |φ_j| at the best single λ, `phi`, and |φ_j| under a
+/// penalty so strong that every feature stands for itself, `alone` (left out where nothing stands). |φ_j| is
+/// the root mean square over the coefficients that share a penalty. Element k is of fold k's own training
+/// rows, the last of the final model's.
 Family adaptive_family(const Prepared& prepared, const std::vector<Vec>& phi, const std::vector<Vec>& alone);
 
 /// What t has to be above one λ for all so that the penalty of those coefficients stays as it was, at this γ;

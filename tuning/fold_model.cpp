@@ -18,6 +18,19 @@ using bilevel::problems::PenalisedModel;
 using bilevel::problems::PenaltyMap;
 using bilevel::problems::kernels::Loss;
 
+/// A fit that was not begun, since everything is to end: others of huge models still wait behind it.
+FoldModel::Settled not_begun(bilevel::Status why, Vec start) {
+  FoldModel::Settled settled;
+  settled.phi = std::move(start);
+  settled.status = why;
+  settled.message = sentence(why);
+  return settled;
+}
+
+bool cut_short(bilevel::Status status) {
+  return status == bilevel::Status::interrupted || status == bilevel::Status::time_limit;
+}
+
 /// Newton with a Cholesky factor and a direct adjoint where the Hessian is small enough to be formed;
 /// trust-region Newton and conjugate gradients beyond.
 class SmoothFold final : public FoldModel {
@@ -35,13 +48,16 @@ class SmoothFold final : public FoldModel {
   void use(PenaltyMap penalties) override { model_.set_penalty_map(std::move(penalties)); }
 
   Settled settle(const Vec& theta, const Vec* warm, double tolerance) override {
+    Vec start = model_.initial_phi();
+    const bool warmed = warm && warm->size() == start.size();
+    if (const auto why = bilevel::stop_wanted(model_.stop_token()))
+      return not_begun(*why, warmed ? *warm : start);  // which is zero in any units
     model_.adopt_units(theta);
     inner_->set_tolerance(tolerance);
-    Vec start = model_.initial_phi();
-    if (warm && warm->size() == start.size()) start = warm->cwiseQuotient(model_.units());
+    if (warmed) start = warm->cwiseQuotient(model_.units());
     bilevel::Solution<Vec> solution = inner_->solve(theta, 0, start);
     Settled settled;
-    settled.outer_value = model_.outer(solution.phi, theta, {});
+    if (!cut_short(solution.status)) settled.outer_value = model_.outer(solution.phi, theta, {});
     settled.status = solution.status;
     settled.message = std::move(solution.message);
     settled.phi = solution.phi.cwiseProduct(model_.units());
@@ -130,12 +146,15 @@ class LassoFold final : public FoldModel {
   Settled settle(const Vec& theta, const Vec* warm, double tolerance) override {
     Vec start = model_.initial_phi();
     if (warm && warm->size() == start.size()) start = *warm;
+    if (const auto why = bilevel::stop_wanted(model_.stop_token())) return not_begun(*why, std::move(start));
     Lasso::Settled found = model_.settle(theta, start, tolerance);
     Settled settled;
-    settled.outer_value = model_.outer(found.phi, theta, {});
     settled.status = status_of(found, model_);
     settled.message = std::move(found.message);
-    settled.warning = model_.support(found.phi, theta).warning;
+    if (!cut_short(settled.status)) {
+      settled.outer_value = model_.outer(found.phi, theta, {});
+      settled.warning = model_.support(found.phi, theta).warning;
+    }
     settled.phi = std::move(found.phi);
     return settled;
   }

@@ -65,7 +65,7 @@ SavedModel read_model(const std::string& path) {
   const auto refuse = [&](const std::string& why) {
     return InvalidInput(fmt::format("{}: {}; a model is written by bilevel tune --save FILE", path, why));
   };
-  const std::optional<std::string> text = bilevel::read_file(path);
+  const std::optional<std::string> text = bilevel::read_json_file(path);
   if (!text) throw refuse("the file cannot be read");
   try {
     bilevel::require_shallow(*text);

@@ -75,8 +75,9 @@ std::pair<double, double> weighted_mean(const std::vector<double>& values,
   for (std::size_t i = 0; i < values.size(); ++i) mean += weights[i] * values[i] / total;
   for (std::size_t i = 0; i < values.size(); ++i)
     spread += weights[i] * (values[i] - mean) * (values[i] - mean) / total;
-  // As many rows as there would be if all weighed the same.
-  return {mean, std::sqrt(spread * squares) / total};
+  // As many rows as there would be if all weighed the same; one row says nothing of its error.
+  const double share = squares / (total * total);
+  return {mean, share < 1 ? std::sqrt(spread * share / (1 - share)) : bilevel::everywhere};
 }
 
 std::pair<double, double> mean_difference(std::vector<double> above, const std::vector<double>& below,

@@ -1,5 +1,6 @@
 #include "row_hypergradients.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include <bilevel/adjoint/make_adjoint_solver.hpp>
@@ -50,18 +51,22 @@ RowHypergradients::Mat RowHypergradients::right_sides(Index first, const Mat& mi
 }
 
 RowHypergradients::Mat RowHypergradients::of(Index first, const Mat& mixtures) {
-  Mat sides = right_sides(first, mixtures);
   Mat out(thetas_, mixtures.cols());
   Vec column(thetas_);
-  if (factored_) factor_.solveInPlace(sides);
-  for (Index a = 0; a < mixtures.cols(); ++a) {
-    if (factored_) {
-      sensitivity_.curvature().cross_times(sides.col(a), column);
-      column = -column;
-    } else {
-      sensitivity_.pullback(sides.col(a), *adjoint_, column);
+  // Right sides of millions of coefficients a few at a time: 64 MiB.
+  const Index some = std::clamp<Index>((Index{1} << 23) / phi_size_, 1, mixtures.cols());
+  for (Index begin = 0; begin < mixtures.cols(); begin += some) {
+    Mat sides = right_sides(first, mixtures.middleCols(begin, std::min(some, mixtures.cols() - begin)));
+    if (factored_) factor_.solveInPlace(sides);
+    for (Index a = 0; a < sides.cols(); ++a) {
+      if (factored_) {
+        sensitivity_.curvature().cross_times(sides.col(a), column);
+        column = -column;
+      } else {
+        sensitivity_.pullback(sides.col(a), *adjoint_, column);
+      }
+      out.col(begin + a) = column;
     }
-    out.col(a) = column;
   }
   return out;
 }

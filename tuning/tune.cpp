@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <numeric>
 #include <optional>
 
 #include "grid.hpp"
@@ -26,9 +27,15 @@ constexpr int most_widenings = 5;
 constexpr double plausible = 0.2;
 /// Adaptive penalties are kept where they gain this many standard errors …
 constexpr double convincing = 1;
-/// … and, where the held-out loss is that of fewer rows than this, few hard ones or some far out, where the
-/// score test agrees: a mean over so few says little, and its standard error too.
-constexpr double enough_rows = 30;
+/// … with a γ of at least this: with less they are one λ by another name …
+constexpr double least_gamma = 0.05;
+/// … and, where the held-out loss is that of fewer rows than this, few hard ones or some far out, and the
+/// spread of the gain that of fewer still, where the score test agrees: a mean over so few says little, and
+/// its standard error too.
+constexpr double enough_rows = 30, enough_gains = 10;
+/// The best λ between two values of the grid is the best for other rows too where it was found by so many
+/// rows.
+constexpr double many_rows = 100;
 
 class Run {
  public:
@@ -51,11 +58,15 @@ class Run {
   bool search_grid();
   /// The best single λ, settled to the last digit, and how it does row by row.
   struct Pilot {
+    double log_lambda = 0;
     Folds::All settled;
     std::vector<double> losses, weights;
+    double rows = 0;  // that make up the loss
   };
   bool certified_at(double log_lambda);
   bool look_closer();
+  bool look_at(double log_lambda);
+  std::optional<double> between_values() const;
   Family choose();
   bool try_adaptive(bool differ);
   bool test_score();
@@ -69,7 +80,6 @@ class Run {
   bool to_end() const { return stop_.wanted().has_value(); }
   Vec constant(const Family& family, double log_lambda) const;
   void set_box(Family& family) const;
-  std::pair<double, double> gain(const Folds::All& settled);
   std::optional<double> best_inside() const;
 
   const Task& task_;
@@ -95,18 +105,20 @@ Vec Run::constant(const Family& family, double log_lambda) const {
 void Run::set_box(Family& family) const {
   family.box = {constant(family, lower_), constant(family, task_.upper)};
   if (family.final.slope.size() == 0) return;
-  family.box.upper[family.final.count] = largest_gamma;
+  double& gamma = family.box.upper[family.final.count];
+  gamma = largest_gamma;
   if (!task_.bounds_given) return;
   // Every log λ of every fold stays in the box that a person gave, whatever γ is.
-  double least = family.final.slope.minCoeff(), most = family.final.slope.maxCoeff();
+  double least = std::min(0.0, family.final.slope.minCoeff()),
+         most = std::max(0.0, family.final.slope.maxCoeff());
   for (const PenaltyMap& map : family.folds) {
     least = std::min(least, map.slope.minCoeff());
     most = std::max(most, map.slope.maxCoeff());
   }
-  auto& box = family.box;
-  box.lower.head(family.final.count).array() -= largest_gamma * std::min(least, 0.0);
-  box.upper.head(family.final.count).array() -= largest_gamma * std::max(most, 0.0);
-  box.upper = box.upper.cwiseMax(box.lower);
+  if (most > least) gamma = std::min(gamma, (task_.upper - lower_) / (most - least));
+  family.box.lower.head(family.final.count).array() -= gamma * least;
+  family.box.upper.head(family.final.count).array() -= gamma * most;
+  family.box.upper = family.box.upper.cwiseMax(family.box.lower);  // rounding
 }
 
 /// From strong penalties to weak ones, each fit from the one before it; on beyond the lower end of the box
@@ -157,8 +169,10 @@ bool Run::search_grid() {
   for (auto point = inside; point != result_.points.end() && point->validation_loss < best_.validation_loss; ++point) {
     if (!certified_at(point->log_lambda)) {
       result_.warnings.push_back(fmt::format(
-          "one λ of exp({:g}) would lower the validation loss by {:.2g} %, but gradients cannot be certified there",
-          point->log_lambda, 100 * (1 - point->validation_loss / best_.validation_loss)));
+          "one λ of exp({:g}) would lower the validation loss by {:.2g} %, but gradients cannot be certified "
+          "there",
+          point->log_lambda,
+          100 * (best_.validation_loss - point->validation_loss) / std::abs(best_.validation_loss)));
       break;
     }
     best_ = *point;
@@ -175,20 +189,44 @@ bool Run::certified_at(double log_lambda) {
   return estimator->estimate(constant(single_, log_lambda), {}).certificate.bound <= 0.1 * task_.tolerance;
 }
 
-bool Run::look_closer() {
-  control_.progress("looking closer at the best single λ");
-  folds_.use(single_);
-  pilot_.settled = folds_.settle(constant(single_, best_.log_lambda), {}, 1e-10, true);
+/// Where the parabola through the best of the grid and its neighbours is least.
+std::optional<double> Run::between_values() const {
+  const auto& points = result_.points;
+  for (std::size_t k = 1; k + 1 < points.size(); ++k) {
+    if (points[k].log_lambda != best_.log_lambda) continue;
+    const double before = points[k - 1].validation_loss - points[k].validation_loss,
+                 after = points[k + 1].validation_loss - points[k].validation_loss;
+    if (!std::isfinite(before + after) || !(before > 0 && after > 0)) return {};
+    return best_.log_lambda - 0.5 * grid_step() * (before - after) / (before + after);
+  }
+  return {};
+}
+
+bool Run::look_at(double log_lambda) {
+  pilot_.log_lambda = log_lambda;
+  pilot_.settled = folds_.settle(constant(single_, log_lambda), {}, 1e-10, true);
   if (Folds::cut_short(pilot_.settled)) return false;
   const Judged judged = folds_.judged(pilot_.settled);
   pilot_.losses = judged.losses();
-  pilot_.weights = judged.weights();
+  pilot_.weights.clear();
+  // Every fold counts alike, as in the loss that is minimised. What weighs nothing has not been judged.
+  for (const auto& own : folds_.row_weights()) {
+    const double total = std::accumulate(own.begin(), own.end(), 0.0);
+    for (const double weight : own)
+      if (weight > 0) pilot_.weights.push_back(weight / total);
+  }
+  pilot_.rows = rows_that_count(pilot_.losses, pilot_.weights);
   return !to_end();
 }
 
-/// By how much a model lowers the held-out loss of the best single λ, row by row, with its standard error.
-std::pair<double, double> Run::gain(const Folds::All& settled) {
-  return mean_difference(pilot_.losses, folds_.judged(settled).losses(), pilot_.weights);
+/// Where enough rows judge, the best λ between the values of the grid is what everything else has to beat;
+/// else the best of the grid.
+bool Run::look_closer() {
+  control_.progress("looking closer at the best single λ");
+  folds_.use(single_);
+  if (!look_at(best_.log_lambda)) return false;
+  const auto between = pilot_.rows >= many_rows ? between_values() : std::nullopt;
+  return !between || look_at(*between);
 }
 
 /// λ_j = e^t·a_j^(−γ): the two numbers t and γ are found by gradient from the best of three γ, at a t that
@@ -207,7 +245,7 @@ bool Run::try_adaptive(bool differ) {
   for (const auto& each : pilot_.settled) warm.push_back(each.phi);
   double least = bilevel::everywhere;
   for (const double gamma : {0.25, 0.5, 0.75}) {
-    Vec theta = constant(family, best_.log_lambda);
+    Vec theta = constant(family, pilot_.log_lambda);
     theta[0] += level_shift(prepared_, family, phi, gamma);
     theta[1] = gamma;
     theta = theta.cwiseMax(family.box.lower).cwiseMin(family.box.upper);
@@ -223,18 +261,24 @@ bool Run::try_adaptive(bool differ) {
   if (to_end()) return false;
   choice.gamma = summary.theta[1];
   folds_.use(family);
-  const auto [fall, error] =
-      gain(folds_.settle(summary.theta, folds_.apart(summary.phi), grid_tolerance, false));
-  choice.gain = fall / best_.validation_loss;
-  choice.gain_error = error / best_.validation_loss;
-  const double rows = rows_that_count(pilot_.losses, pilot_.weights);
-  const bool gains = fall > convincing * error, kept = gains && (differ || rows >= enough_rows);
+  std::vector<double> gains = pilot_.losses, squares;
+  const std::vector<double> losses =
+      folds_.judged(folds_.settle(summary.theta, folds_.apart(summary.phi), grid_tolerance, false)).losses();
+  for (std::size_t i = 0; i < gains.size(); ++i) gains[i] -= losses[i];
+  const auto [fall, error] = weighted_mean(gains, pilot_.weights);
+  // Losses of counts may be below zero.
+  choice.gain = fall / std::abs(best_.validation_loss);
+  choice.gain_error = error / std::abs(best_.validation_loss);
+  for (std::size_t i = 0; i < gains.size(); ++i) squares.push_back(pilot_.weights[i] * gains[i] * gains[i]);
+  const bool believed =
+      differ || pilot_.rows >= enough_rows || rows_that_count(squares, pilot_.weights) >= enough_gains;
+  const bool gained = fall > convincing * error, kept = gained && believed && *choice.gamma >= least_gamma;
   choice.answers.push_back(fmt::format(
-      "Smaller ones for large coefficients? γ = {:.2g}, held-out loss {:+.2g} % ± {:.2g} %: {}", *choice.gamma,
-      -100 * *choice.gain, 100 * *choice.gain_error,
-      kept    ? std::string("kept")
-      : gains ? fmt::format("not kept, about {:.0f} rows make up the loss", rows)
-              : std::string("not kept")));
+      "Smaller ones for large coefficients? γ = {:.2g}, held-out loss {:+.2g} % ± {:.2g} %: {}",
+      *choice.gamma, -100 * *choice.gain, 100 * *choice.gain_error,
+      kept                  ? std::string("kept")
+      : gained && !believed ? fmt::format("not kept, about {:.0f} rows make up the loss", pilot_.rows)
+                            : std::string("not kept")));
   if (kept) adaptive_ = {std::move(family), std::move(summary)};
   return true;
 }
@@ -244,8 +288,9 @@ bool Run::test_score() {
   control_.progress("asking the rows whether penalties should differ");
   const Family base = asked_for();
   folds_.use(base);
-  const auto rows = folds_.row_hypergradients(constant(base, best_.log_lambda), pilot_.settled);
+  const auto rows = folds_.row_hypergradients(constant(base, pilot_.log_lambda), pilot_.settled);
   const Score score = score_test(rows, folds_.row_weights(), prepared_.penalties.count, task_.seed);
+  if (to_end()) return false;  // by adjoints that were cut short
   result_.choice.score = score;
   result_.choice.answers.push_back(
       std::isfinite(score.p)
@@ -270,7 +315,7 @@ void Run::add_prior(Family& family) {
   Choice& choice = result_.choice;
   choice.prior_width = task_.prior_width;
   choice.loss_scale = folds_.likelihood_scale(pilot_.settled);
-  family.centre = best_.log_lambda;
+  family.centre = pilot_.log_lambda;
   family.precision = *choice.loss_scale / (folds_.judges() * task_.prior_width * task_.prior_width);
   choice.precision = scale2_ * family.precision;
   choice.loss_scale = scale2_ * *choice.loss_scale;
@@ -289,15 +334,19 @@ Family Run::choose() {
     if (adaptive_) return adaptive_->first;
     if (differ) {
       Family family = asked_for();
-      family.kind = "per-feature";
+      family.kind = task_.grouped() ? "per-group" : "per-feature";
       add_prior(family);
       return family;
     }
   }
   // Between the neighbours of the best value of the grid.
   Family family = single_;
-  family.box = {constant(family, best_.log_lambda - grid_step()),
-                constant(family, best_.log_lambda + grid_step())};
+  family.box = {constant(family, std::max(lower_, best_.log_lambda - grid_step())),
+                constant(family, std::min(task_.upper, best_.log_lambda + grid_step()))};
+  if (prepared_.elastic()) {
+    family.box.lower[1] = lower_;
+    family.box.upper[1] = task_.upper;
+  }
   return family;
 }
 
@@ -351,7 +400,7 @@ void Run::minimise(Family& family) {
     result_.summary = adaptive_->second;
     return;
   }
-  std::vector<double> starts{best_.log_lambda};
+  std::vector<double> starts{pilot_.settled.empty() ? best_.log_lambda : pilot_.log_lambda};
   starts.insert(starts.end(), task_.starts.begin(), task_.starts.end());
   for (std::size_t k = 0; k < starts.size(); ++k) {
     const Vec start =
@@ -393,13 +442,25 @@ void Run::widen(Family& family) {
     Family wider = family;
     set_box(wider);
     bilevel::Summary next = descend(wider, s.theta, fmt::format(".wide{}", k));
-    const bool better = next.outer_value < s.outer_value * (1 - 1e-4 * (s.outer_value > 0 ? 1 : -1));
-    const bool followed = next.certificate.verdict >= s.certificate.verdict || next.status == Status::interrupted;
+    const bool better = next.outer_value < s.outer_value - 1e-4 * std::abs(s.outer_value);
+    if (next.status == Status::interrupted || next.status == Status::time_limit) {
+      // To be gone on with here.
+      result_.interrupted = next.status == Status::interrupted;
+      if (better) {
+        result_.summary = std::move(next);
+        family = std::move(wider);
+      } else {
+        lower_ = before;
+        result_.summary.status = next.status;
+        result_.summary.message = std::move(next.message);
+      }
+      return;
+    }
+    const bool followed = next.certificate.verdict >= s.certificate.verdict;
     if (!better || !followed) {
       lower_ = before;
       return better ? say("beyond it the certificate does not follow") : void();
     }
-    result_.interrupted = next.status == Status::interrupted;
     result_.summary = std::move(next);
     family = std::move(wider);
   }
@@ -425,15 +486,24 @@ void Run::finish(const Family& family) {
   result_.tuned = folds_.fit(family, result_.summary.theta, warm);
   result_.grid = folds_.fit(single_, best, warm);
   if (task_.penalty == Penalty::automatic && family.parts == 1 && result_.grid.fitted) {
-    // Between two values of the grid the loss is flat compared with what the rows can tell; where it is not,
-    // they are few and nearly separated, and the best value for them is not the best for others.
-    result_.choice.answers.push_back(
-        fmt::format("One λ for all: {:.4g} of the grid is kept; the validation loss is least at {:.4g}",
-                    std::exp(best_.log_lambda), std::exp(result_.tuned.theta[0])));
-    result_.tuned = result_.grid;
+    // Few rows that make up the loss do not know which λ between two values of the grid is best for others.
+    if (pilot_.rows < many_rows || result_.tuned.validation_loss > result_.grid.validation_loss) {
+      if (result_.summary.evaluations > 0)
+        result_.summary.message +=
+            fmt::format("; that is at λ = {:.4g}, next to the value of the grid that is kept",
+                        std::exp(result_.summary.theta[0]));
+      result_.tuned = result_.grid;
+    }
+    result_.choice.answers.push_back(fmt::format(
+        "One λ for all: {:.4g}; {}", std::exp(result_.tuned.theta[0]),
+        pilot_.rows < many_rows
+            ? fmt::format("about {:.0f} rows make up the loss, too few to tell λ between values of the grid",
+                          pilot_.rows)
+            : fmt::format("{:.4g} is the best of the grid", std::exp(best_.log_lambda))));
   } else if (result_.tuned.validation_loss > result_.grid.validation_loss) {
     result_.warnings.push_back("tuning found nothing better than the best single λ, which is kept");
     result_.tuned = result_.grid;
+    if (task_.penalty == Penalty::automatic) result_.choice.kind = single_.kind;
   }
   const double standard = -std::log(static_cast<double>(
       prepared_.held_out

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "interrupt.hpp"
 #include "json_output.hpp"
@@ -24,6 +25,29 @@ bool begins_so(const std::filesystem::path& path) {
   std::ifstream stream(path, std::ios::binary);
   stream.read(first.data(), static_cast<std::streamsize>(first.size()));
   return first == head;
+}
+
+/// What a kept file says it is a part of; nothing where it does not get that far. Bytes that are no JSON may
+/// follow.
+std::optional<std::string> identity_in(const std::string& path) {
+  std::optional<std::string> identity;
+  bool next = false;
+  std::ifstream stream(path, std::ios::binary);
+  [[maybe_unused]] const Json rest = Json::parse(
+      stream,
+      [&](int, Json::parse_event_t event, const Json& parsed) {
+        if (next && !identity && event == Json::parse_event_t::value && parsed.is_string())
+          identity = parsed.get<std::string>();
+        next = event == Json::parse_event_t::key && parsed == "identity";
+        return event != Json::parse_event_t::value;  // vectors may be long
+      },
+      false);
+  return identity;
+}
+
+/// Each file of a run has the run's identity, alone or before words of its own.
+bool belongs(const std::optional<std::string>& found, const std::string& identity) {
+  return found && (*found == identity || found->starts_with(identity + " "));
 }
 
 bool is_number(std::string_view text, long& number) {
@@ -46,7 +70,9 @@ void remove_leftovers(const std::string& path) {
         std::string_view(name).substr(stem.size(), name.size() - stem.size() - ending.size());
     long process = 0, start = 0;
     if (const std::size_t dot = middle.find('.'); dot != std::string_view::npos) {
-      if (middle.substr(0, dot) != "grid" && !is_number(middle.substr(0, dot), start)) continue;
+      std::string_view part = middle.substr(0, dot);
+      if (part.starts_with("wide")) part.remove_prefix(4);
+      if (part != "grid" && part != "adaptive" && !is_number(part, start)) continue;
       middle.remove_prefix(dot + 1);
     }
     if (!is_number(middle, process) || process > largest_process) continue;
@@ -68,13 +94,14 @@ std::string kept_in(std::string_view command, const std::string& given, const st
     throw InvalidInput(fmt::format(
         "{}; a run is kept there while it lasts: name another place by --checkpoint FILE", error.what()));
   }
-  require_place(path, resume, endings);
+  require_place(path, resume, identity, endings);
   return path;
 }
 
 }  // namespace
 
-void require_place(const std::string& path, bool resume, const std::vector<std::string>& endings) {
+void require_place(const std::string& path, bool resume, const std::string& identity,
+                   const std::vector<std::string>& endings) {
   std::error_code ignored;
   std::vector<std::string> there;
   for (const std::string& file : kept_files(path, endings)) {
@@ -86,6 +113,15 @@ void require_place(const std::string& path, bool resume, const std::vector<std::
                       file));
     there.push_back(file);
   }
+  // All of them, also those that this run may never read: it removes them at its end.
+  if (resume)
+    for (const std::string& file : there)
+      if (const auto found = identity_in(file); !belongs(found, identity))
+        throw InvalidInput(fmt::format(
+            "cannot resume from {}: {}, and this run is '{}'; nothing was begun: name the right place by "
+            "--checkpoint FILE",
+            file, found ? fmt::format("it belongs to another run, '{}'", *found) : "it is damaged",
+            identity));
   remove_leftovers(path);
   if (resume && there.empty())
     say(stderr, "bilevel: {} does not exist: no run of these data and options is kept there, so one begins\n",

@@ -57,7 +57,10 @@ void limit_threads() {
   const int most = std::max(64, 4 * static_cast<int>(std::thread::hardware_concurrency()));
   if (asked <= most) return;
   kernels::set_threads(most);
-  app::say(stderr, "bilevel: {} threads are asked for (OMP_NUM_THREADS); {} are used\n", asked, most);
+  // `asked` is no more than the library's own limit.
+  const char* const said = std::getenv("OMP_NUM_THREADS");
+  app::say(stderr, "bilevel: {} threads are asked for (OMP_NUM_THREADS); {} are used\n",
+           said ? std::string(said) : fmt::format("{}", asked), most);
 }
 
 /// Under `ulimit -v` every thread counts: with its stack, and with what OpenBLAS takes for it, which waits
@@ -67,7 +70,7 @@ void fit_into_address_space(char** argv) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
   if (std::getenv("OPENBLAS_NUM_THREADS") == nullptr && ::setenv("OPENBLAS_NUM_THREADS", "1", 1) == 0)
-    ::execv("/proc/self/exe", argv);  // comes back only where it fails
+    app::start_again(argv);
   bilevel::problems::kernels::set_threads(1);
   if (!bilevel::networks::reserve_product_memory())
     throw bilevel::InvalidInput(fmt::format(

@@ -131,7 +131,7 @@ int run(const SolveArguments& a) {
         bilevel::ToleranceSchedule::fixed(a.inner_tolerance > 0 ? a.inner_tolerance : 1e-10,
                                           a.adjoint_tolerance > 0 ? a.adjoint_tolerance : 1e-10);
   if (!a.checkpoint.empty()) {
-    require_place(a.checkpoint, a.resume);
+    require_place(a.checkpoint, a.resume, options.identity);
     options.resume = a.resume && std::filesystem::exists(a.checkpoint);
   } else if (a.resume) {
     throw InvalidInput("--resume: name the file that keeps the run by --checkpoint FILE");

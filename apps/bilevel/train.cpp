@@ -80,7 +80,7 @@ void print_epoch(const Epoch& e) {
   std::fflush(stdout);
 }
 
-void print_end(const TrainArguments& a, const Settings& s, const TrainData& d, const TrainResult& r) {
+void print_end(const TrainArguments& a, const TrainData& d, const TrainResult& r) {
   say("\n");
   const bool done = r.status == Status::converged;
   print_entry("run", fmt::format("{}: {}", name(r.status), r.message), done ? Colour::green : Colour::red);
@@ -160,7 +160,7 @@ int run(TrainArguments a) {
   if (unfinished(result.status))
     say(stderr, "bilevel: {}; {} keeps the run: the same command with --resume{} goes on from there\n",
         result.message, a.checkpoint, a.resume ? "" : " added");
-  print_end(a, settings, data, result);
+  print_end(a, data, result);
   const Json j = train_result(a.command_line, settings, data, result);
   write_outputs(
       {{a.save,

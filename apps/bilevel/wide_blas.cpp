@@ -3,13 +3,23 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 
 #include <unistd.h>
 
 extern "C" char* openblas_get_corename(void);
 
 namespace app {
+
+void start_again(char** arguments) {
+  // By the name of the file, which is what the system calls the process; by the link where it was renamed.
+  std::error_code failed;
+  const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", failed);
+  if (!failed) ::execv(own.c_str(), arguments);
+  ::execv("/proc/self/exe", arguments);
+}
 
 void start_with_wide_blas([[maybe_unused]] char** arguments) {
 #if defined(__linux__) && defined(__x86_64__)
@@ -24,7 +34,7 @@ void start_with_wide_blas([[maybe_unused]] char** arguments) {
                     __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
                     __builtin_cpu_supports("avx512cd");
   if (setenv(variable, wide ? "SkylakeX" : "Haswell", 1) != 0) return;
-  execv("/proc/self/exe", arguments);
+  start_again(arguments);
   // Where that is not possible, slow is better than not at all.
   unsetenv(variable);
 #endif

@@ -7,4 +7,7 @@ namespace app {
 /// is set and the program starts itself again. Returns where there is nothing to do.
 void start_with_wide_blas(char** arguments);
 
+/// The program begins once more, with the environment as it is now. Returns where that is not possible.
+void start_again(char** arguments);
+
 }  // namespace app

@@ -28,7 +28,7 @@ Violations RelaxationOptions::validate(std::string_view owner) const {
   Violations v(owner);
   v.require(step > 0 && std::isfinite(step), "step", step, "must be positive and finite");
   v.at_least("max_steps", max_steps, 1);
-  // More than anyone waits for: a file that asks for them is damaged.
+  // More than anyone waits for.
   v.require(max_steps <= 10'000'000, "max_steps", max_steps, "must be ten million at most");
   v.not_negative("tolerance", tolerance);
   return v;

@@ -28,6 +28,26 @@ bool write_all(int file, std::string_view contents) {
   return true;
 }
 
+/// Reads on after the first piece where `promising` says so of it.
+template <class Promising>
+std::optional<std::string> read_pieces(const std::string& path, std::size_t most, Promising promising) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) return std::nullopt;
+  std::string text;
+  constexpr std::size_t piece = 1 << 16;
+  while (stream) {
+    const std::size_t held = text.size(), at_once = std::min(std::max(piece, held / 2), most + 1 - held);
+    text.resize(held + at_once);
+    stream.read(text.data() + held, static_cast<std::streamsize>(at_once));
+    text.resize(held + static_cast<std::size_t>(stream.gcount()));
+    if (text.size() > most)
+      throw InvalidInput(
+          fmt::format("{}: it has more than {} bytes, which no file of bilevel has", path, most));
+    if (held == 0 && !promising(text)) break;
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string replace_file(const std::string& path, std::string_view contents, bool durable) {
@@ -63,20 +83,14 @@ std::string replace_file(const std::string& path, std::string_view contents, boo
 }
 
 std::optional<std::string> read_file(const std::string& path, std::size_t most) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) return std::nullopt;
-  std::string text;
-  constexpr std::size_t first = 1 << 16;
-  for (std::size_t at_once = first; stream; at_once = std::max(first, text.size())) {
-    const std::size_t held = text.size();
-    text.resize(held + at_once);
-    stream.read(text.data() + held, static_cast<std::streamsize>(at_once));
-    text.resize(held + static_cast<std::size_t>(stream.gcount()));
-    if (text.size() > most)
-      throw InvalidInput(
-          fmt::format("{}: it has more than {} bytes, which no file of bilevel has", path, most));
-  }
-  return text;
+  return read_pieces(path, most, [](const std::string&) { return true; });
+}
+
+std::optional<std::string> read_json_file(const std::string& path, std::size_t most) {
+  return read_pieces(path, most, [](const std::string& beginning) {
+    const std::size_t first = beginning.find_first_not_of(" \t\r\n\xEF\xBB\xBF");  // a byte order mark
+    return first == std::string::npos || beginning[first] == '{';
+  });
 }
 
 }  // namespace bilevel

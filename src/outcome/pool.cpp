@@ -6,7 +6,6 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 
 #ifdef _OPENMP
@@ -109,8 +108,8 @@ void Pool::grow(int workers) {
     try {
       std::thread([this, number = workers_ + 1] { serve(number); }).detach();
       ++workers_;
-    } catch (const std::system_error&) {
-      refused_ = true;  // fewer do as well
+    } catch (const std::exception&) {
+      refused_ = true;  // no thread, or no memory for one: fewer do as well
     }
   }
 #ifdef __unix__

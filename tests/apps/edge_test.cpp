@@ -103,7 +103,7 @@ TEST(Edge, MoreThreadsThanAnyMachineHas) {
        {"solve --problem quadratic", "train --rows 100 --layers 8 --epochs 1 --probe 0"}) {
     const Result r = under("OMP_NUM_THREADS=200000", command, ">/dev/null");
     EXPECT_EQ(r.code, 0) << command << r.err;
-    EXPECT_NE(r.err.find("threads"), std::string::npos) << r.err;
+    EXPECT_NE(r.err.find("200000 threads are asked for"), std::string::npos) << r.err;
   }
 }
 
@@ -111,15 +111,17 @@ TEST(Edge, MoreThreadsThanAnyMachineHas) {
 // Whatever the limit, there is an end, and where there is too little memory it is said.
 TEST(Edge, SmallAddressSpaces) {
   const std::string kept = scratch("small.ckpt");
-  for (const int mebibytes : {60, 120, 200, 300, 450, 700}) {
+  constexpr int largest = 700;
+  // With less than 120 OpenBLAS ends the program before it begins.
+  for (const int mebibytes : {120, 200, 300, 450, largest}) {
     for (const char* command :
          {"train --rows 200 --layers 16 --epochs 1 --probe 0", "tune --example --iterations 2"}) {
-      for (const char* ending : {"", ".grid"}) std::filesystem::remove(kept + ending);
+      remove_files_of(kept);
       SCOPED_TRACE(fmt::format("{} MiB for {}", mebibytes, command));
       const Result r =
           under(fmt::format("ulimit -v {}; OMP_NUM_THREADS=4 timeout -s KILL 60", mebibytes * 1024), command,
                 "--checkpoint " + kept + " >/dev/null");
-      EXPECT_TRUE(r.code >= 0 && r.code <= 3) << r.code << r.err;
+      EXPECT_TRUE(r.code >= 0 && r.code <= (mebibytes == largest ? 1 : 3)) << r.code << r.err;
       if (r.code > 1) {
         EXPECT_NE(r.err, "");
       }

@@ -30,8 +30,7 @@ double since(Clock::time_point start) {
 
 void remove_files(const Command& c) {
   for (const std::string& file : c.json) std::filesystem::remove(file);
-  for (const char* ending : {"", ".grid", ".1"})
-    if (!c.checkpoint.empty()) std::filesystem::remove(c.checkpoint + ending);
+  if (!c.checkpoint.empty()) remove_files_of(c.checkpoint);
 }
 
 /// The exit status, and how long it took to come after `signal`, sent after so many seconds (0: never).

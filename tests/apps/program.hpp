@@ -47,6 +47,19 @@ inline json run_json(const std::string& arguments, int expected_code) {
   return json::parse(slurp(path));
 }
 
+/// A checkpoint and all that stands beside it.
+inline std::vector<std::string> files_of(const std::string& checkpoint) {
+  std::vector<std::string> files;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(checkpoint).parent_path()))
+    if (entry.path().string().starts_with(checkpoint)) files.push_back(entry.path().string());
+  return files;
+}
+
+inline void remove_files_of(const std::string& checkpoint) {
+  for (const std::string& file : files_of(checkpoint)) std::filesystem::remove(file);
+}
+
 /// Starts the program without waiting for it; what it says goes to scratch("said").
 inline pid_t start(const std::vector<std::string>& arguments) {
   const std::string said = scratch("said");

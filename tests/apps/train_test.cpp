@@ -95,7 +95,7 @@ TEST(TrainCommand, AKeptRunGoesOnWithItsOwnRowsAndGainsAlone) {
   EXPECT_EQ(run(command + "10 --resume").code, 1);
   const Result gain = run(command + "1000 --resume");
   EXPECT_EQ(gain.code, 2);
-  EXPECT_NE(gain.err.find("on other data or with another network"), std::string::npos) << gain.err;
+  EXPECT_NE(gain.err.find("it belongs to another run"), std::string::npos) << gain.err;
   rows("down", "up");
   EXPECT_EQ(run(command + "10 --resume").code, 2);
 }

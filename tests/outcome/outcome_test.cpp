@@ -16,6 +16,8 @@
 #include <bilevel/outcome/status.hpp>
 #include <bilevel/outcome/violations.hpp>
 
+#include "scratch.hpp"
+
 namespace bilevel {
 namespace {
 
@@ -129,6 +131,19 @@ TEST(AtomicFile, ReplacesAsAWholeAndLeavesNothingBehind) {
   ::close(reader);
   EXPECT_TRUE(std::filesystem::is_fifo(pipe));
   std::filesystem::remove_all(folder);
+}
+
+TEST(ReadFile, WhatIsNoJsonIsNotReadToItsEnd) {
+  const std::string object = "\xEF\xBB\xBF \n{" + std::string(1000000, ' ') + "}";
+  const std::string path = write("object.json", object);
+  EXPECT_EQ(read_json_file(path), object);
+  EXPECT_EQ(read_json_file(path, object.size()), object);
+  EXPECT_THROW(read_json_file(path, object.size() - 1), InvalidInput);
+  EXPECT_EQ(read_file(path), object);
+  EXPECT_LE(read_json_file("/dev/zero")->size(), 1U << 20);
+  EXPECT_THROW(read_file("/dev/zero", 1 << 20), InvalidInput);
+  EXPECT_EQ(read_json_file(write("empty.json", "")), "");
+  EXPECT_EQ(read_json_file(scratch("none.json")), std::nullopt);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "training/trainer.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 
@@ -160,11 +161,12 @@ TEST(Train, DeepNetworksLearnAtTheirDefaults) {
     const char *energy, *activation;
     double most_of_two, most_of_four;  // test errors with so many hidden layers
   };
-  for (const Case& c : {Case{"hopfield", "clip", 0.15, 0.33},
-                        {"hopfield", "sigmoid", 0.33, 0.45},
-                        {"hopfield", "tanh", 0.32, 0.5},
+  // Errors differ by several points from one BLAS kernel to the next.
+  for (const Case& c : {Case{"hopfield", "clip", 0.15, 0.26},
+                        {"hopfield", "sigmoid", 0.33, 0.42},
+                        {"hopfield", "tanh", 0.32, 0.4},
                         {"predictive-coding", "sigmoid", 0.2, 0.2},
-                        {"resistive", "diode", 0.15, 0.4}})
+                        {"resistive", "diode", 0.15, 0.3}})
     for (const int hidden : {2, 4}) {
       TrainTask task;
       task.rows = 2000;
@@ -173,7 +175,7 @@ TEST(Train, DeepNetworksLearnAtTheirDefaults) {
       task.layers = "144";
       for (int i = 0; i < hidden; ++i) task.layers += "-48";
       task.layers += "-10";
-      task.epochs = 6;
+      task.epochs = 3 * hidden;
       task.probe = 0;
       const TrainData data = load(task);
       const TrainResult result = train(settings_of(task, data), data, {});
@@ -228,7 +230,9 @@ TEST(TrainTask, TheNudgeCrossesInAsManyStepsAsAreAskedFor) {
         };
         const double reached = first_layer(steps);
         EXPECT_GT(reached, 0);
-        if (steps > 1) EXPECT_LT(first_layer(steps - 1), 1e-8 * reached);
+        if (steps > 1) {
+          EXPECT_LT(first_layer(steps - 1), 1e-8 * reached);
+        }
       }
 }
 
@@ -263,6 +267,31 @@ TEST(Train, EveryEstimatorFollowsTheExactGradient) {
     // A diode that opens or closes within the nudge counts by half.
     EXPECT_GT(result.probe->cosine, task.energy == "resistive" ? 0.99 : 0.999);
   }
+}
+
+TEST(Train, AStopDuringATestLeavesTimeForTheLastLook) {
+  TrainTask task = small_task();
+  task.probe = 0;
+  const TrainData data = load(task);
+  const Settings settings = settings_of(task, data);
+  std::atomic<int> calls = 0;
+  int after_test = 0;
+  TrainControl control;
+  control.interrupted = [&] {
+    ++calls;
+    return false;
+  };
+  control.on_epoch = [&](const Epoch& e) {
+    if (e.epoch == 1) after_test = calls;
+  };
+  train(settings, data, control);
+  // The last call before an epoch is over follows its test; those before that are the test's own.
+  calls = 0;
+  control.interrupted = [&] { return ++calls >= after_test - 1; };
+  const TrainResult cut = train(settings, data, control);
+  EXPECT_EQ(cut.status, Status::interrupted);
+  EXPECT_TRUE(cut.epochs.empty());
+  EXPECT_EQ(cut.predicted.size(), static_cast<std::size_t>(data.test.rows()));
 }
 
 TEST(Train, AStoppedRunGoesOnToTheSameBits) {
@@ -427,7 +456,8 @@ TEST(NetworkFile, ComesBackAsItWas) {
     changed.replace(changed.find(what), what.size(), by);
     return write("with.json", changed);
   };
-  EXPECT_COMPLAINT(read_network(with("\"free_steps\": ", "\"free_steps\": 99999999")), "ten million");
+  EXPECT_COMPLAINT(read_network(with("\"free_steps\": ", "\"free_steps\": 9999999")),
+                   "free_steps, and 100000 are the most");
   EXPECT_COMPLAINT(read_network(with("\"free_steps\": ", "\"free_steps\": 0.5e")), "whole number");
   // 2³² − 16: products of such sizes wrap around to those of the weights.
   EXPECT_COMPLAINT(read_network(with("  20,\n", "  20,\n  4611686018427387904,\n")), "ten million");
@@ -465,12 +495,52 @@ TEST(Load, QuantitiesAreNoClasses) {
   EXPECT_COMPLAINT(load(task), "--categorical 'score'");
   task.reading.categorical = {"score"};
   EXPECT_EQ(load(task).classes.size(), 200U) << "said to be classes";
-  // As many rows a class as classes have.
-  text = "a,kind\n";
-  for (int i = 0; i < 300; ++i) text += fmt::format("{},{}\n", i % 13, i % 50);
   task.reading.categorical = {};
-  task.data = write("kinds.csv", text);
-  EXPECT_EQ(load(task).classes.size(), 50U);
+  const auto numbers = [](const std::string& name, int rows, int count, int step) {
+    std::string table = "a,kind\n";
+    for (int i = 0; i < rows; ++i) table += fmt::format("{},{}\n", i % 13, step * (i % count));
+    return write(name, table);
+  };
+  // As many rows a class as classes have.
+  for (const int count : {20, 21, 50}) {
+    task.data = numbers("kinds.csv", 300, count, 1);
+    const TrainData data = load(task);
+    EXPECT_EQ(data.classes.size(), static_cast<std::size_t>(count));
+    const bool said = std::any_of(data.notes.begin(), data.notes.end(), [](const std::string& note) {
+      return note.find("taken as a class") != std::string::npos;
+    });
+    EXPECT_EQ(said, count > 20) << count;
+  }
+  // Per cent of something: many rows each.
+  task.data = numbers("percent.csv", 6000, 56, 1);
+  EXPECT_COMPLAINT(load(task), "--categorical 'kind' takes each number as a class");
+  task.reading.categorical = {"kind"};
+  EXPECT_EQ(load(task).classes.size(), 56U);
+}
+
+TEST(Load, NumbersOfALibsvmFileAreClassesWhereNoneIsLeftOut) {
+  const auto file = [](int rows, int count, int step) {
+    std::string text;
+    for (int i = 0; i < rows; ++i) text += fmt::format("{} 1:{} 2:1\n", 1 + step * (i % count), i % 13);
+    return write("numbers.svm", text);
+  };
+  TrainTask task;
+  task.data = file(105 * 60, 105, 1);
+  const TrainData data = load(task);
+  EXPECT_EQ(data.classes.size(), 105U);
+  ASSERT_FALSE(data.notes.empty());
+  EXPECT_NE(data.notes.back().find("105 different numbers from 1 to 105"), std::string::npos)
+      << data.notes.back();
+  task.data = file(105 * 60, 105, 2);
+  EXPECT_COMPLAINT(load(task), "a quantity rather than classes");
+  EXPECT_COMPLAINT(load(task), "--labels FILE");
+  task.data = file(6000, 1000, 1);
+  EXPECT_COMPLAINT(load(task), "a quantity rather than classes");
+  // Words for them, in a file of their own.
+  std::string words;
+  for (int i = 0; i < 6000; ++i) words += fmt::format("kind {}\n", i % 1000);
+  task.reading.labels = write("words.txt", words);
+  EXPECT_EQ(load(task).classes.size(), 1000U);
 }
 
 TEST(Load, MissingCellsGetTheMeansOfTheTrainingRows) {

@@ -23,6 +23,7 @@ struct Truth {
   double noise = 1;
   unsigned seed = 5;
   bool weights = false;
+  double level = 0;  // of log counts
 
   std::string write(const std::string& file) const {
     std::mt19937_64 draw(seed);
@@ -46,7 +47,7 @@ struct Truth {
       else if (classifies(model))
         out << (uniform(draw) < 1 / (1 + std::exp(-margin / noise)) ? "yes" : "no");
       else if (model == Model::poisson)
-        out << std::poisson_distribution<int>(std::exp(0.5 * margin))(draw);
+        out << std::poisson_distribution<int>(std::exp(level + 0.5 * margin))(draw);
       else
         out << margin + noise * normal(draw);
       out << "\n";
@@ -221,11 +222,17 @@ TEST(Choice, FindsUselessColumnsAndKeepsOneLambdaWhereNothingDiffers) {
   }
   // In a box that a person gave every penalty stays in it, those of single folds too.
   Task boxed = task_of({.rows = 250, .features = 60, .strong = 3});
-  boxed.lower = -3, boxed.upper = 3, boxed.bounds_given = true;
-  const TuneResult kept = tune(boxed, prepare(boxed), {});
-  EXPECT_EQ(kept.choice.kind, "adaptive");
-  EXPECT_GE(kept.tuned.log_lambda.minCoeff(), -3);
-  EXPECT_LE(kept.tuned.log_lambda.maxCoeff(), 3);
+  // However narrow it is; 1e-12 is rounding.
+  boxed.bounds_given = true;
+  for (const double width : {3.0, 1.0, 0.2}) {
+    boxed.lower = -width, boxed.upper = width;
+    const TuneResult kept = tune(boxed, prepare(boxed), {});
+    if (width == 3) {
+      EXPECT_EQ(kept.choice.kind, "adaptive");
+    }
+    EXPECT_GE(kept.tuned.log_lambda.minCoeff(), -width - 1e-12);
+    EXPECT_LE(kept.tuned.log_lambda.maxCoeff(), width + 1e-12);
+  }
   // All features alike: one λ, that of the grid, in most of the draws.
   int single = 0, same = 0;
   for (unsigned seed = 1; seed <= 10; ++seed) {
@@ -236,6 +243,64 @@ TEST(Choice, FindsUselessColumnsAndKeepsOneLambdaWhereNothingDiffers) {
   }
   EXPECT_GE(single, 6);
   EXPECT_GE(same, single - 1);
+}
+
+TEST(Choice, OneLambdaIsLookedForBetweenTheValuesOfTheGridWhereManyRowsJudge) {
+  Task task = task_of({.rows = 1500, .features = 8, .strong = 8});
+  const TuneResult r = tune(task, prepare(task), {});
+  ASSERT_EQ(r.choice.kind, "single");
+  EXPECT_NE(r.tuned.theta[0], r.grid.theta[0]);
+  EXPECT_LT(r.tuned.validation_loss, r.grid.validation_loss);
+  EXPECT_EQ(r.summary.theta, r.tuned.theta) << "the certificate is of what is kept";
+  EXPECT_EQ(r.summary.certificate.verdict, bilevel::Verdict::trusted);
+  // A box that a person gave holds for it too.
+  task.lower = r.grid.theta[0], task.upper = r.grid.theta[0] + 4, task.bounds_given = true;
+  const TuneResult boxed = tune(task, prepare(task), {});
+  EXPECT_GE(boxed.summary.theta[0], task.lower);
+}
+
+TEST(Choice, AGainIsAGainWhereLossesAreBelowZero) {
+  Task task = task_of({.rows = 250, .features = 60, .strong = 3, .model = Model::poisson, .level = 2});
+  const TuneResult r = tune(task, prepare(task), {});
+  ASSERT_LT(r.grid.validation_loss, 0);
+  ASSERT_EQ(r.choice.kind, "adaptive");
+  EXPECT_GT(*r.choice.gain_error, 0);
+  EXPECT_GT(*r.choice.gain, *r.choice.gain_error);
+  EXPECT_NE(r.choice.answers[1].find("held-out loss -"), std::string::npos) << r.choice.answers[1];
+}
+
+TEST(Choice, TheKeptModelHasSizesOfTheKindThatTheFoldsJudgedBy) {
+  Task task = task_of({.rows = 60, .features = 5, .strong = 2, .model = Model::lasso});
+  const Prepared p = prepare(task);
+  const Index n = 5;
+  const Vec phi = (Vec(n + 1) << 1, -0.5, 2, 0, 0.1, 7).finished();
+  const std::vector<Vec> all(p.folds.size() + 1, phi);
+  // The strongest penalty leaves the intercept alone, which is zero in some folds and in others not.
+  std::vector<Vec> alone(all.size(), Vec::Zero(n + 1));
+  alone[0][n] = 0.3;
+  const double rms = std::sqrt(phi.head(n).squaredNorm() / n);
+  const Vec expected = -(phi.head(n).cwiseAbs() / rms).cwiseMax(0.02).array().log();
+  const Family nothing_stands = adaptive_family(p, all, alone);
+  EXPECT_TRUE(nothing_stands.final.slope.isApprox(expected, 1e-14));
+  for (const auto& fold : nothing_stands.folds) EXPECT_EQ(fold.slope, nothing_stands.final.slope);
+  for (Vec& each : alone) each.setOnes();
+  const Family stands = adaptive_family(p, all, alone);
+  EXPECT_TRUE(stands.final.slope.isApprox(0.5 * expected, 1e-14)) << "alone, all features are of one size";
+  for (const auto& fold : stands.folds) EXPECT_EQ(fold.slope, stands.final.slope);
+}
+
+TEST(Choice, AnEndIsObeyedBeforeAFoldBegins) {
+  for (const Model model : {Model::ridge, Model::lasso}) {
+    Task task = task_of({.model = model});
+    const Prepared p = prepare(task);
+    Folds folds(p);
+    const Vec theta = Vec::Constant(p.penalties.count, -3.0);
+    const bilevel::StopToken stop([] { return true; }, 0);
+    folds.obey(&stop);
+    const auto settled = folds.settle(theta, {}, 1e-10, true);
+    EXPECT_TRUE(Folds::cut_short(settled));
+    for (const auto& each : settled) EXPECT_GT(each.phi.size(), 0);
+  }
 }
 
 TEST(Choice, TheLowerEndOfTheBoxIsLoweredWhereThatHelps) {
@@ -254,6 +319,30 @@ TEST(Choice, TheLowerEndOfTheBoxIsLoweredWhereThatHelps) {
   EXPECT_LT(r.tuned.validation_loss, 0.5 * kept.tuned.validation_loss);
   ASSERT_FALSE(kept.warnings.empty());
   EXPECT_NE(kept.warnings[0].find("--bounds"), std::string::npos) << kept.warnings[0];
+}
+
+TEST(Choice, AnInterruptedLoweringGoesOnToTheSameBits) {
+  // Classes that can be told apart: the strong features want none of a penalty that the useless ones need.
+  Task task = task_of({.rows = 60, .features = 10, .strong = 3, .model = Model::logistic, .noise = 0.1});
+  task.penalty = Penalty::per_feature;
+  task.prior_width = bilevel::everywhere;
+  const Prepared p = prepare(task);
+  const TuneResult expected = tune(task, p, {});
+  ASSERT_LT(expected.lower, expected.points.back().log_lambda) << "lowered after the grid";
+  TuneControl control;
+  control.checkpoint = scratch("wide.ckpt");
+  control.identity = "a run";
+  control.interrupted = [&] { return std::filesystem::exists(control.checkpoint + ".wide1"); };
+  const TuneResult cut = tune(task, p, control);
+  EXPECT_TRUE(cut.interrupted);
+  EXPECT_EQ(cut.summary.status, bilevel::Status::interrupted);
+  control.interrupted = [] { return false; };
+  control.resume = true;
+  const TuneResult whole = tune(task, p, control);
+  EXPECT_FALSE(whole.interrupted);
+  EXPECT_EQ(whole.tuned.theta, expected.tuned.theta);
+  for (const std::string& ending : kept_beside(task)) std::filesystem::remove(control.checkpoint + ending);
+  std::filesystem::remove(control.checkpoint);
 }
 
 TEST(Choice, AnInterruptedChoiceGoesOnToTheSameBits) {

@@ -1,10 +1,10 @@
 """The peer's side of race (b): scikit-learn's own tuners as users run them.
 
-    sklearn_tuning.py prepare SET FOLDER          writes FOLDER/SET.csv (features standardised, target, fold) for both sides
-    sklearn_tuning.py time SET FOLDER             fits, prints JSON {seconds, validation_loss, chosen}
+    sklearn_tuning.py prepare SET FOLDER          writes FOLDER/SET.csv (features standardised, fold, target) and SET-test.csv
+    sklearn_tuning.py time SET FOLDER             fits, prints JSON [{peer, seconds, validation_loss, test_loss, chosen}]
 
-Sets: a9a, ijcnn1 (LogisticRegressionCV), cpusmall, abalone (RidgeCV and LassoCV). Both sides use the same five folds and
-judge by the mean over them of the mean loss: log loss, or half the squared error.
+Sets: a9a, ijcnn1 (LogisticRegressionCV; their own test files), cpusmall, abalone (RidgeCV and LassoCV; a fifth of the rows is
+the test). Both sides use the same five folds and judge by the mean over them of the mean loss: log loss, or half the squared error.
 """
 
 import argparse
@@ -17,72 +17,71 @@ import time
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 from sklearn.linear_model import LassoCV, LogisticRegressionCV, RidgeCV
+from sklearn.metrics import log_loss
 from sklearn.model_selection import PredefinedSplit
 
 
 def read(name, data):
-    if name == "a9a":
-        x, y = load_svmlight_file(str(data / "a9a/a9a"))
-    elif name == "ijcnn1":
-        with bz2.open(data / "ijcnn1/ijcnn1.trn.bz2") as source:
-            x, y = load_svmlight_file(source)
-    elif name == "cpusmall":
+    """Features, target, test features, test target."""
+    if name in ("a9a", "ijcnn1"):
+        files = ("a9a/a9a", "a9a/a9a.t") if name == "a9a" else ("ijcnn1/ijcnn1.trn.bz2", "ijcnn1/ijcnn1.tst.bz2")
+        features = 123 if name == "a9a" else 22
+        parts = [load_svmlight_file(bz2.open(data / f) if f.endswith("bz2") else str(data / f), n_features=features)
+                 for f in files]
+        return *(parts[0][0].toarray(), parts[0][1]), *(parts[1][0].toarray(), parts[1][1])
+    if name == "cpusmall":
         with gzip.open(data / "cpusmall/227_cpu_small.tsv.gz", "rt") as source:
             table = np.loadtxt(source, delimiter="\t", skiprows=1)
-        return table[:, :-1], table[:, -1]
     else:
         rows = [line.strip().split(",") for line in open(data / "abalone/abalone.data")]
-        sexes = np.array([[row[0] == s for s in "MFI"] for row in rows], dtype=float)
-        table = np.array([[float(v) for v in row[1:]] for row in rows])
-        return np.hstack([sexes, table[:, :-1]]), table[:, -1]
-    return x.toarray(), y
+        table = np.array([[row[0] == s for s in "MFI"] + [float(v) for v in row[1:]] for row in rows], dtype=float)
+    order = np.random.default_rng(2).permutation(len(table))
+    test, train = table[order[:len(table) // 5]], table[order[len(table) // 5:]]
+    return train[:, :-1], train[:, -1], test[:, :-1], test[:, -1]
 
 
 def prepare(name, data, folder):
-    x, y = read(name, data)
-    x = x[:, x.std(axis=0) > 0]
-    x = (x - x.mean(axis=0)) / x.std(axis=0)
+    x, y, test_x, test_y = read(name, data)
+    varied = x.std(axis=0) > 0
+    mean, spread = x[:, varied].mean(axis=0), x[:, varied].std(axis=0)
     fold = np.random.default_rng(1).permutation(len(y)) % 5
-    header = ",".join([f"f{j}" for j in range(x.shape[1])] + ["fold", "target"])
+    header = ",".join([f"f{j}" for j in range(varied.sum())] + ["fold", "target"])
     folder.mkdir(parents=True, exist_ok=True)
-    np.savetxt(folder / f"{name}.csv", np.column_stack([x, fold, y]), delimiter=",", header=header, comments="", fmt="%.17g")
+    for file, features, target, folds in ((f"{name}.csv", x, y, fold), (f"{name}-test.csv", test_x, test_y, 0 * test_y)):
+        np.savetxt(folder / file, np.column_stack([(features[:, varied] - mean) / spread, folds, target]), delimiter=",",
+                   header=header, comments="", fmt="%.17g")
 
 
-def load(name, folder):
-    table = np.loadtxt(folder / f"{name}.csv", delimiter=",", skiprows=1)
+def load(path):
+    table = np.loadtxt(path, delimiter=",", skiprows=1)
     return table[:, :-2], table[:, -1], table[:, -2].astype(int)
 
 
-def timed(model, x, y):
-    start = time.perf_counter()
-    model.fit(x, y)
-    return time.perf_counter() - start
-
-
 def run(name, folder):
-    x, y, fold = load(name, folder)
+    x, y, fold = load(folder / f"{name}.csv")
+    test_x, test_y, _ = load(folder / f"{name}-test.csv")
     split = PredefinedSplit(fold)
     results = []
+
+    def fit(peer, model, validation_loss, chosen):
+        start = time.perf_counter()
+        model.fit(x, y)
+        seconds = time.perf_counter() - start
+        if hasattr(model, "predict_proba"):
+            test_loss = log_loss(test_y, model.predict_proba(test_x))
+        else:
+            test_loss = np.mean((model.predict(test_x) - test_y) ** 2) / 2
+        results.append({"peer": peer, "seconds": seconds, "validation_loss": float(validation_loss(model)),
+                        "test_loss": float(test_loss), "chosen": float(chosen(model))})
+
     if name in ("a9a", "ijcnn1"):
-        model = LogisticRegressionCV(Cs=10, cv=split, scoring="neg_log_loss", n_jobs=-1)
-        seconds = timed(model, x, y)
-        scores = -next(iter(model.scores_.values())).mean(axis=0)
-        results.append({"peer": "LogisticRegressionCV", "seconds": seconds, "validation_loss": float(scores.min()),
-                        "chosen": float(model.C_[0])})
-        model = LogisticRegressionCV(Cs=10, cv=split, scoring="neg_log_loss", n_jobs=-1, solver="newton-cholesky")
-        seconds = timed(model, x, y)
-        scores = -next(iter(model.scores_.values())).mean(axis=0)
-        results.append({"peer": "LogisticRegressionCV, newton-cholesky", "seconds": seconds,
-                        "validation_loss": float(scores.min()), "chosen": float(model.C_[0])})
+        for peer, solver in (("LogisticRegressionCV", "lbfgs"), ("LogisticRegressionCV, newton-cholesky", "newton-cholesky")):
+            fit(peer, LogisticRegressionCV(Cs=10, cv=split, scoring="neg_log_loss", n_jobs=-1, solver=solver),
+                lambda m: -next(iter(m.scores_.values())).mean(axis=0).max(), lambda m: m.C_[0])
     else:
-        model = RidgeCV(alphas=np.logspace(-4, 5, 21), cv=split, scoring="neg_mean_squared_error")
-        seconds = timed(model, x, y)
-        results.append({"peer": "RidgeCV", "seconds": seconds, "validation_loss": float(-model.best_score_ / 2),
-                        "chosen": float(model.alpha_)})
-        model = LassoCV(cv=split, n_jobs=-1)
-        seconds = timed(model, x, y)
-        results.append({"peer": "LassoCV", "seconds": seconds,
-                        "validation_loss": float(model.mse_path_.mean(axis=1).min() / 2), "chosen": float(model.alpha_)})
+        fit("RidgeCV", RidgeCV(alphas=np.logspace(-4, 5, 21), cv=split, scoring="neg_mean_squared_error"),
+            lambda m: -m.best_score_ / 2, lambda m: m.alpha_)
+        fit("LassoCV", LassoCV(cv=split, n_jobs=-1), lambda m: m.mse_path_.mean(axis=1).min() / 2, lambda m: m.alpha_)
     print(json.dumps(results))
 
 

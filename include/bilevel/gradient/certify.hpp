@@ -66,6 +66,7 @@ class Certifier {
   double pi_norm_ = 0, outer_norm_ = 0, cross_norm_ = unknown;
   double relative_outer_ = unknown;                   // ω of compare_outer
   bool trust_problem_ = true, from_problem_ = false;  // Curvature::least_eigenvalue
+  bool formed_ = false;                               // the Hessian was, and has said what it can
   std::vector<std::string> doubts_;
 };
 
@@ -249,12 +250,14 @@ Spectrum Certifier<V>::spectrum_here() {
     result_.mu_source = result_.smoothness_source =
         symmetric ? "eigenvalues at the settled state" : "singular values at the settled state";
     const Eigen::MatrixXd matrix = dense_matrix(*curvature_, phases_.phi);
+    formed_ = true;
     return dense_spectrum(matrix, symmetric, matrix_error(matrix));
   }
   if (!symmetric) return {};
   if (n <= options_.factor_limit) {
     Eigen::MatrixXd matrix;
     if (curvature_->dense(matrix)) {
+      formed_ = true;
       const Spectrum proven = factored_spectrum(matrix, matrix_error(matrix));
       if (proven.smallest > 0) {
         result_.mu_source = result_.smoothness_source = "a Cholesky factor of the shifted Hessian";
@@ -417,14 +420,14 @@ void Certifier<V>::compare_outer() {
   assemble();
 }
 
-/// Beyond the sizes that can be factored the norms of a proven bound meet the worst of all directions at
+/// Where the Hessian cannot be factored the norms of a proven bound meet the worst of all directions at
 /// every step, which together no residual has. H is known to be positive definite by now: so the gradient is
 /// asked how it answers to the residuals themselves, each with a rounding error of the size that is proven in
 /// a random direction.
 template <Vector V>
 void Certifier<V>::measure_response() {
-  if (!curvature_ || options_.factor_limit == 0 || Space<V>::size(phases_.phi) <= options_.factor_limit ||
-      !problem_.capabilities().symmetric || !problem_.capabilities().curvature)
+  if (!curvature_ || options_.factor_limit == 0 || formed_ || !problem_.capabilities().symmetric ||
+      !problem_.capabilities().curvature)
     return;
   const double measured = response(problem_, *curvature_, phases_, rounding_, options_.seed);
   if (!(measured < everywhere)) return;

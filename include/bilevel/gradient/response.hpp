@@ -33,7 +33,7 @@ double response(Equilibrium<V>& problem, Curvature<V>& curvature, const Phases<V
   random(11, rounding.residual, error);
   Space<V>::copy(phases.inner_residual, right);
   Space<V>::axpy(1, error, right);
-  CurvatureOperator<V> here(curvature, true, false);
+  CurvatureOperator<V> here(curvature, true, false, nullptr, problem.stop_token());
   const LinearSolution<V> step = solver.solve(here, right, nullptr);
   if (!succeeded(step.status)) return everywhere;
   const double before = norm(right);
@@ -52,7 +52,7 @@ double response(Equilibrium<V>& problem, Curvature<V>& curvature, const Phases<V
   Space<V>::axpy(-1, product, right);
   random(12, rounding.adjoint, error);
   Space<V>::axpy(1, error, right);
-  CurvatureOperator<V> moved_operator(*there, true, false);
+  CurvatureOperator<V> moved_operator(*there, true, false, nullptr, problem.stop_token());
   LinearSolution<V> change = solver.solve(moved_operator, right, nullptr);
   if (!succeeded(change.status)) return everywhere;
   Space<V>::axpy(1, phases.pi, change.x);
