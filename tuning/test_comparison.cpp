@@ -11,7 +11,8 @@ std::pair<double, double> rise(const Fitted& above, const Fitted& below) {
 }
 
 std::string remedy_of(const Task& task, const Prepared& prepared) {
-  const std::string share = task.penalty == Penalty::per_group ? "share penalties (--penalty global)"
+  const std::string share = task.penalty == Penalty::automatic   ? "keep one λ (--penalty global)"
+                            : task.penalty == Penalty::per_group ? "share penalties (--penalty global)"
                             : task.penalty == Penalty::per_feature || task.penalty == Penalty::per_class
                                 ? "let the data choose (--penalty auto)"
                                 : "";
@@ -38,6 +39,12 @@ void compare_on_test(const Task& task, const Prepared& prepared, TuneResult& res
   const auto [above, error] = rise(result.tuned, result.grid);
   result.test_difference_error = error;
   result.standard_difference_error = rise(result.standard, result.grid).second;
+  const auto [worse, its_error] = rise(result.tuned, result.standard);
+  if (worse > 2 * its_error && tuned->rows >= 10)
+    result.warnings.push_back(
+        fmt::format("λ = 1/n, the default, does better on the test rows: {:.6g} against {:.6g}, a difference "
+                    "of {:.2g} ± {:.2g}",
+                    result.standard.test->loss, tuned->loss, worse, its_error));
   const double fall = result.grid.validation_loss - result.tuned.validation_loss;
   const double noise = std::max(tuned->standard_error, grid->standard_error);
   // The error of a mean over a handful of rows is itself a guess.
@@ -55,7 +62,8 @@ void compare_on_test(const Task& task, const Prepared& prepared, TuneResult& res
   else if (grid->loss - result.grid.validation_loss > 2 * noise)
     result.warnings.push_back(fmt::format(
         "the test loss {:.6g} is above the validation loss {:.6g} by more than two standard errors "
-        "({:.2g}), and so it is with one λ for all: the test rows differ from the others",
+        "({:.2g}), and so it is with one λ for all: few rows make up the loss, or the test rows differ from "
+        "the others",
         tuned->loss, result.tuned.validation_loss, noise));
   else if (tuned->loss - result.tuned.validation_loss > 2 * noise + std::max(0.0, fall))
     result.warnings.push_back(fmt::format(

@@ -25,8 +25,9 @@ constexpr double worthwhile = 1e-3;
 constexpr int most_widenings = 5;
 /// Penalties may differ where the score test says so with this p.
 constexpr double plausible = 0.2;
-/// Adaptive penalties are kept where they gain this many standard errors …
-constexpr double convincing = 1;
+/// Adaptive penalties are kept where they gain this many standard errors, or as many as this where few rows
+/// judge …
+constexpr double convincing = 1, convincing_of_few = 2;
 /// … with a γ of at least this: with less they are one λ by another name …
 constexpr double least_gamma = 0.05;
 /// … and, where the held-out loss is that of fewer rows than this, few hard ones or some far out, and the
@@ -77,7 +78,14 @@ class Run {
   void widen(Family& family);
   void finish(const Family& family);
   double grid_step() const { return (task_.upper - task_.lower) / static_cast<double>(task_.grid - 1); }
-  bool to_end() const { return stop_.wanted().has_value(); }
+  std::optional<Status> wanted() const { return (choosing_ ? *choosing_ : stop_).wanted(); }
+  bool to_end() const { return wanted().has_value(); }
+  /// What the final fits may take of the time that was asked for: they are three more of the grid's, tighter.
+  double reserve() const {
+    return std::min(0.25 * task_.seconds,
+                    5 * result_.grid_seconds / static_cast<double>(result_.points.size()));
+  }
+  double time_left() const { return task_.seconds - watch_.seconds(); }
   Vec constant(const Family& family, double log_lambda) const;
   void set_box(Family& family) const;
   std::optional<double> best_inside() const;
@@ -86,6 +94,7 @@ class Run {
   const Prepared& prepared_;
   const TuneControl& control_;
   bilevel::StopToken stop_;
+  std::optional<bilevel::StopToken> choosing_;  // after the grid: leaves time for the final fits
   Folds folds_;
   double lower_, scale2_ = 1;
   bilevel::Stopwatch watch_;
@@ -146,7 +155,8 @@ bool Run::search_grid() {
     std::vector<Vec> phi;
     for (const auto& each : settled) phi.push_back(each.phi);
     grid.add({log_lambda, scale2_ * folds_.value(settled), own.seconds()}, std::move(phi));
-    if (to_end()) break;
+    // Time for the final fits, which are of the best value.
+    if (to_end() || (task_.seconds > 0 && time_left() < 4 * own.seconds())) break;
   }
   result_.points = grid.points();
   const auto why = stop_.wanted();
@@ -159,6 +169,11 @@ bool Run::search_grid() {
     return false;
   }
   result_.grid_seconds = result_.points.back().seconds;
+  if (task_.seconds > 0) {
+    const bool all = static_cast<int>(result_.points.size()) >= task_.grid;
+    choosing_.emplace(control_.interrupted, all ? std::max(time_left() - reserve(), 1e-3) : 1e-9);
+    folds_.obey(&*choosing_);
+  }
   result_.grid_fits = static_cast<long>(result_.points.size() * folds_.count());
   const auto inside = result_.points.begin() +
                       std::min<std::ptrdiff_t>(task_.grid, static_cast<std::ptrdiff_t>(result_.points.size()));
@@ -270,15 +285,15 @@ bool Run::try_adaptive(bool differ) {
   choice.gain = fall / std::abs(best_.validation_loss);
   choice.gain_error = error / std::abs(best_.validation_loss);
   for (std::size_t i = 0; i < gains.size(); ++i) squares.push_back(pilot_.weights[i] * gains[i] * gains[i]);
-  const bool believed =
-      differ || pilot_.rows >= enough_rows || rows_that_count(squares, pilot_.weights) >= enough_gains;
-  const bool gained = fall > convincing * error, kept = gained && believed && *choice.gamma >= least_gamma;
-  choice.answers.push_back(fmt::format(
-      "Smaller ones for large coefficients? γ = {:.2g}, held-out loss {:+.2g} % ± {:.2g} %: {}",
-      *choice.gamma, -100 * *choice.gain, 100 * *choice.gain_error,
-      kept                  ? std::string("kept")
-      : gained && !believed ? fmt::format("not kept, about {:.0f} rows make up the loss", pilot_.rows)
-                            : std::string("not kept")));
+  const bool few = pilot_.rows < enough_rows && rows_that_count(squares, pilot_.weights) < enough_gains;
+  const bool gained = fall > (few ? convincing_of_few : convincing) * error,
+             kept = gained && (differ || !few) && *choice.gamma >= least_gamma;
+  choice.answers.push_back(
+      fmt::format("Smaller ones for large coefficients? γ = {:.2g}, held-out loss {:+.2g} % ± {:.2g} %: {}",
+                  *choice.gamma, -100 * *choice.gain, 100 * *choice.gain_error,
+                  kept            ? std::string("kept")
+                  : gained && few ? fmt::format("not kept, about {:.0f} rows make up the loss", pilot_.rows)
+                                  : std::string("not kept")));
   if (kept) adaptive_ = {std::move(family), std::move(summary)};
   return true;
 }
@@ -355,12 +370,9 @@ bilevel::Summary Run::descend(const Family& family, const Vec& start, const std:
   bilevel::SolveOptions options;
   options.gradient_tolerance = task_.tolerance;
   options.max_iterations = task_.iterations;
-  // What is left but for the final fits, which are four more of the grid's, and a moment at least: the limit
-  // says so itself then.
-  const double reserve =
-      std::min(0.25 * task_.seconds, 5 * result_.grid_seconds / static_cast<double>(result_.points.size()));
-  const double left = task_.seconds - watch_.seconds() - reserve;
-  const bilevel::StopToken stop(control_.interrupted, task_.seconds > 0 ? std::max(left, 1e-3) : 0);
+  // A moment at least: the limit says so itself then.
+  const bilevel::StopToken stop(control_.interrupted,
+                                task_.seconds > 0 ? std::max(time_left() - reserve(), 1e-3) : 0);
   folds_.obey(&stop);
   options.stop = &stop;
   options.box = family.box;
@@ -378,7 +390,7 @@ bilevel::Summary Run::descend(const Family& family, const Vec& start, const std:
   };
   const auto optimizer = bilevel::make_lbfgs();
   bilevel::Summary summary = bilevel::solve<Vec>(*estimator, *optimizer, start, options);
-  folds_.obey(&stop_);
+  folds_.obey(choosing_ ? &*choosing_ : &stop_);
   result_.fits += summary.evaluations * static_cast<long>(folds_.count());
   return summary;
 }
@@ -431,9 +443,9 @@ void Run::widen(Family& family) {
       if (s.theta[j] <= family.box.lower[j]) cost += std::max(0.0, s.gradient[j]);
     if (!(cost > worthwhile * std::abs(s.outer_value))) return;
     const auto say = [&](std::string_view why) {
-      result_.warnings.push_back(fmt::format(
-          "the lower end {:g} of the box of log λ costs about {:.2g} of the loss ({:.2g} %); {}", lower_,
-          scale2_ * cost, 100 * cost / std::abs(s.outer_value), why));
+      result_.warnings.push_back(
+          fmt::format("the lower end {:g} of the box of log λ costs up to {:.2g} of the loss ({:.2g} %); {}",
+                      lower_, scale2_ * cost, 100 * cost / std::abs(s.outer_value), why));
     };
     if (task_.bounds_given) return say("--bounds with a lower one would gain it");
     if (lower_ - 4 < deepest || k > most_widenings) return say("it is not widened further");
@@ -468,10 +480,11 @@ void Run::widen(Family& family) {
 
 void Run::finish(const Family& family) {
   control_.progress("fitting the final models");
-  const bool hurried = to_end();
+  // Whoever interrupts waits a moment; a time limit has left its reserve.
+  const bool hurried = stop_.wanted() == Status::interrupted;
   const bilevel::StopToken stop(hurried ? std::function<bool()>() : control_.interrupted,
                                 hurried             ? control_.grace
-                                : task_.seconds > 0 ? task_.seconds - watch_.seconds() + control_.grace
+                                : task_.seconds > 0 ? std::max(time_left(), 0.0) + control_.grace
                                                     : 0);
   folds_.obey(&stop);
   if (result_.summary.status == Status::time_limit)
@@ -481,30 +494,34 @@ void Run::finish(const Family& family) {
         std::isfinite(result_.summary.gradient_norm)
             ? fmt::format("; projected gradient norm {:.3g}", result_.summary.gradient_norm)
             : std::string());
-  const std::vector<Vec> warm = folds_.apart(result_.summary.phi);
+  std::vector<Vec> warm = folds_.apart(result_.summary.phi);
+  if (warm.empty())
+    for (const auto& each : pilot_.settled) warm.push_back(each.phi);
   const Vec best = constant(single_, best_.log_lambda);
   result_.tuned = folds_.fit(family, result_.summary.theta, warm);
-  result_.grid = folds_.fit(single_, best, warm);
-  if (task_.penalty == Penalty::automatic && family.parts == 1 && result_.grid.fitted) {
+  const bool single = family.kind == single_.kind;
+  result_.grid = single && result_.tuned.theta == best ? result_.tuned : folds_.fit(single_, best, warm);
+  if (single && result_.grid.fitted) {
     // Few rows that make up the loss do not know which λ between two values of the grid is best for others.
-    if (pilot_.rows < many_rows || result_.tuned.validation_loss > result_.grid.validation_loss) {
-      if (result_.summary.evaluations > 0)
-        result_.summary.message +=
-            fmt::format("; that is at λ = {:.4g}, next to the value of the grid that is kept",
-                        std::exp(result_.summary.theta[0]));
+    const double least = result_.tuned.theta[0];
+    if (pilot_.rows < many_rows || result_.tuned.validation_loss > result_.grid.validation_loss)
       result_.tuned = result_.grid;
-    }
-    result_.choice.answers.push_back(fmt::format(
-        "One λ for all: {:.4g}; {}", std::exp(result_.tuned.theta[0]),
-        pilot_.rows < many_rows
-            ? fmt::format("about {:.0f} rows make up the loss, too few to tell λ between values of the grid",
-                          pilot_.rows)
-            : fmt::format("{:.4g} is the best of the grid", std::exp(best_.log_lambda))));
+    if (result_.summary.evaluations > 0)
+      result_.choice.answers.push_back(
+          result_.tuned.theta[0] == least
+              ? fmt::format("One λ for all: {:.4g}, where the validation loss is least", std::exp(least))
+              : fmt::format("One λ for all: {:.4g} of the grid; about {:.0f} rows make up the loss, too few "
+                            "to tell it "
+                            "from {:.4g}, where that is least and was certified",
+                            std::exp(best_.log_lambda), pilot_.rows, std::exp(least)));
   } else if (result_.tuned.validation_loss > result_.grid.validation_loss) {
     result_.warnings.push_back("tuning found nothing better than the best single λ, which is kept");
     result_.tuned = result_.grid;
     if (task_.penalty == Penalty::automatic) result_.choice.kind = single_.kind;
   }
+  if (task_.bounds_given && task_.penalty == Penalty::automatic && best_.log_lambda <= task_.lower + 1e-9)
+    result_.warnings.push_back(fmt::format(
+        "the best single λ lies at the lower end {:g} of --bounds: a lower one may do better", task_.lower));
   const double standard = -std::log(static_cast<double>(
       prepared_.held_out
           ? prepared_.training_rows
@@ -530,7 +547,7 @@ TuneResult Run::run() {
     // To end before anything was chosen: the best single λ serves.
     family = single_;
     result_.reached = "after the single λ";
-    result_.summary.status = stop_.wanted().value_or(Status::interrupted);
+    result_.summary.status = wanted().value_or(Status::interrupted);
     result_.summary.message = sentence(result_.summary.status);
     result_.summary.theta = constant(single_, best_.log_lambda);
     result_.interrupted = result_.summary.status == Status::interrupted;
@@ -556,6 +573,8 @@ std::vector<std::string> kept_beside(const Task& task) {
 }
 
 std::optional<std::string> at_bound(const TuneResult& result, double log_lambda) {
+  // Adaptive penalties follow two numbers, and no box of their own.
+  if (result.choice.kind == "adaptive") return {};
   if (log_lambda <= result.lower) return "lower";
   if (log_lambda >= result.upper) return "upper";
   return {};

@@ -48,6 +48,7 @@ void prepare_streams() {
     if (::fcntl(stream, F_GETFD) == -1)
       (void)!::open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its writer
 }
 
 /// OpenMP makes as many threads as it is told to, and has no room for a hundred thousand.

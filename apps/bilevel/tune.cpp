@@ -192,8 +192,13 @@ void print(const TuneArguments& a, const tuning::Prepared& p, const TuneResult& 
                measures(f.test ? *f.test : f.validation));
   };
   row("default, λ = 1/n", r.standard, r.standard_difference_error);
-  row(fmt::format("best of {} single λ, {:.3g}", r.points.size(), std::exp(r.grid.theta[0])), r.grid,
-      bilevel::unknown);
+  const bool lower_loss = std::any_of(r.points.begin(), r.points.end(), [&](const tuning::GridPoint& point) {
+    return point.validation_loss <
+           r.grid.validation_loss * (1 - 1e-6 * (r.grid.validation_loss > 0 ? 1 : -1));
+  });
+  row(fmt::format("best {}of {} single λ, {:.3g}", lower_loss ? "certified " : "", r.points.size(),
+                  std::exp(r.grid.theta[0])),
+      r.grid, bilevel::unknown);
   row("chosen: " + r.choice.kind, r.tuned, r.test_difference_error);
   say("\n{}: {}\n", coloured(trustworthy(r) ? Colour::green : Colour::red, name(r.summary.status)),
              r.summary.message);
@@ -210,9 +215,10 @@ void print(const TuneArguments& a, const tuning::Prepared& p, const TuneResult& 
     if (task.lower < -7 || task.upper > 7) advice += "; a narrower box (--bounds -7:7) is easier to certify";
     print_entry("what now", advice);
   }
-  const auto lower = (r.tuned.log_lambda.array() <= r.lower).count(),
-             upper = (r.tuned.log_lambda.array() >= r.upper).count();
-  if (r.tuned.log_lambda.size() > 1)
+  Index lower = 0, upper = 0;
+  for (const double each : r.tuned.log_lambda)
+    if (const auto bound = at_bound(r, each)) ++(*bound == "lower" ? lower : upper);
+  if (r.choice.kind != "adaptive" && (r.tuned.log_lambda.size() > 1 || lower + upper > 0))
     print_entry("penalties",
                 fmt::format("{} at the upper bound {:g} (of no use), {} at the lower {:g} (free), {} between",
                             upper, r.upper, lower, r.lower, r.tuned.log_lambda.size() - lower - upper));
@@ -224,7 +230,7 @@ void print(const TuneArguments& a, const tuning::Prepared& p, const TuneResult& 
   for (std::size_t k = 0; k < std::min<std::size_t>(order.size(), 8); ++k)
     least += fmt::format("{}{} {:.2f}", k ? ", " : "", r.tuned.names[static_cast<std::size_t>(order[k])],
                          r.tuned.log_lambda[order[k]]);
-  print_entry("least log λ", least + (order.size() > 8 ? ", …" : ""));
+  print_entry(order.size() > 1 ? "least log λ" : "log λ", least + (order.size() > 8 ? ", …" : ""));
   print_entry("time", fmt::format("{:.2f} s for {} fits of one λ, {} fits in {:.2f} s in all", r.grid_seconds,
                                   r.grid_fits, r.fits, r.seconds));
   if (!p.constant.empty())

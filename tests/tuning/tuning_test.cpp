@@ -4,11 +4,13 @@
 #include "tuning/tune.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <thread>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -196,6 +198,26 @@ TEST(Tuning, AnEndBetweenTheGridAndTheFirstEvaluationStillHasAModel) {
   EXPECT_EQ(cut.tuned.theta, cut.grid.theta) << "the best single λ";
   EXPECT_TRUE(cut.tuned.test.has_value());
   for (const char* ending : {"", ".grid"}) std::filesystem::remove(control.checkpoint + ending);
+}
+
+TEST(Tuning, ATimeLimitAfterTheGridStillHasAModel) {
+  Task task = example();
+  task.penalty = Penalty::automatic;
+  task.seconds = 3;
+  const Prepared p = prepare(task);
+  TuneControl control;
+  control.grace = 60;
+  control.progress = [&](const std::string& what) {
+    if (what.find("looking closer") != std::string::npos)
+      std::this_thread::sleep_for(std::chrono::milliseconds(3100));
+  };
+  const TuneResult cut = tune(task, p, control);
+  EXPECT_EQ(cut.summary.status, bilevel::Status::time_limit) << cut.summary.message;
+  EXPECT_FALSE(cut.interrupted);
+  EXPECT_EQ(cut.choice.kind, "single");
+  ASSERT_TRUE(cut.tuned.fitted && cut.grid.fitted);
+  EXPECT_EQ(cut.tuned.theta, cut.grid.theta);
+  EXPECT_TRUE(cut.tuned.test.has_value());
 }
 
 TEST(Tuning, ADamagedGridIsNotGoneOnWith) {
