@@ -136,6 +136,13 @@ Prepared prepare(const Task& task) {
   p.target = first.target_name;
   p.image = first.image;
   p.schema = first.schema;
+  // A date, a number of money or the name of a row: hardly what a category is.
+  for (const data::Column& column : first.schema.columns)
+    if (column.levels.size() > std::max<std::size_t>(20, static_cast<std::size_t>(first.rows()) / 3))
+      p.notes.push_back(
+          fmt::format("'{}' is text of {} different kinds in {} rows, and became as many features; --ignore "
+                      "'{}' leaves it out",
+                      column.name, column.levels.size(), first.rows(), column.name));
 
   const Classes classes = classes_of(first);
   p.model = chosen(task, first, classes, p.notes);

@@ -27,6 +27,16 @@ TEST(Prepared, TheModelFollowsFromTheTarget) {
   EXPECT_EQ(model(0), Model::ridge);
 }
 
+TEST(Prepared, TextThatHardlyRepeatsIsNoted) {
+  std::string text = "price,shop,target\n";
+  for (int i = 0; i < 60; ++i) text += fmt::format("${}.50,shop{},{}\n", i, i % 4, i % 7);
+  const Prepared p = prepare(task_of(write("money.csv", text)));
+  ASSERT_FALSE(p.notes.empty());
+  EXPECT_NE(p.notes[0].find("'price' is text of 60 different kinds in 60 rows"), std::string::npos)
+      << p.notes[0];
+  for (const std::string& note : p.notes) EXPECT_EQ(note.find("shop"), std::string::npos) << note;
+}
+
 TEST(Prepared, GroupsFromAFileASeparatorOrOneHotColumns) {
   std::string text = "size_x,size_y,colour,target\n";
   const char* colours[] = {"red", "green", "blue"};
