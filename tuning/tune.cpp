@@ -145,7 +145,8 @@ bilevel::Summary Run::descend(const Family& family, const Vec& start, const std:
                                   scale2_ * h.outer_value, h.gradient_norm, h.bound, name(h.verdict)));
     return !control_.interrupted();
   };
-  const auto optimizer = bilevel::make_lbfgs();
+  // In log λ a tenth is felt, and far from everything.
+  const auto optimizer = bilevel::make_lbfgs({.first_step = 0.1});
   bilevel::Summary summary = bilevel::solve<Vec>(*estimator, *optimizer, start, options);
   folds_.obey(choosing_ ? &*choosing_ : &stop_);
   result_.fits += summary.evaluations * static_cast<long>(folds_.count());

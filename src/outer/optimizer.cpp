@@ -219,7 +219,9 @@ class Lbfgs final : public Optimizer {
       if (box_.held(base_, gradient_, i)) mask[i] = 0;
     const Vec free = gradient_.cwiseProduct(mask);
     direction_ = -free;
-    const double cautious = stretch_ * std::min(1.0, 1 / std::max(free.norm(), 1e-300));
+    const double length = std::max(free.norm(), 1e-300);
+    const double cautious =
+        stretch_ * (options_.first_step > 0 ? options_.first_step / length : std::min(1.0, 1 / length));
     trial_ = s_.empty() ? cautious : stretch_;
     Vec q = free;
     std::vector<double> alpha(s_.size(), 0.0), sy(s_.size(), 0.0);
@@ -285,7 +287,7 @@ Violations AdamOptimizerOptions::validate() const {
 }
 
 Violations LbfgsOptimizerOptions::validate() const {
-  return Violations("lbfgs").at_least("memory", memory, 1);
+  return Violations("lbfgs").at_least("memory", memory, 1).not_negative("first_step", first_step);
 }
 
 std::unique_ptr<Optimizer> make_gradient_descent(const DescentOptimizerOptions& options) {

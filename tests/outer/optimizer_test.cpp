@@ -47,6 +47,24 @@ TEST(Optimizer, LbfgsSolvesRosenbrock) {
   EXPECT_LE(used, 80);
 }
 
+TEST(Optimizer, LbfgsBeginsWithAStepOfTheLengthThatItIsGiven) {
+  // A loss so flat that steps as long as its gradient lead nowhere.
+  const Function flat = [](const Vec& x, Vec& g) {
+    g = 1e-4 * (x.array() - 1);
+    return 0.5e-4 * (x.array() - 1).square().sum();
+  };
+  const auto optimizer = make_lbfgs({.first_step = 0.1});
+  optimizer->begin({});
+  Vec theta = Vec::Zero(2), gradient(2);
+  const double value = flat(theta, gradient);
+  EXPECT_EQ(optimizer->advance(value, gradient, theta), Move::accepted);
+  EXPECT_NEAR(theta.norm(), 0.1, 1e-15);
+  int used = 0;
+  const Vec x = minimise(*optimizer, flat, Vec::Zero(2), {}, 1e-12, 50, &used);
+  EXPECT_NEAR((x.array() - 1).matrix().norm(), 0, 1e-8);
+  EXPECT_LE(used, 4);
+}
+
 TEST(Optimizer, GradientDescentSearchesItsStep) {
   const Vec scales = Vec::LinSpaced(6, 0.1, 50);
   const Function f = [&](const Vec& x, Vec& g) {
@@ -161,6 +179,7 @@ TEST(Optimizer, BadOptionsAreNamed) {
   EXPECT_NE(message([] { make_adam({.step = 0, .beta1 = 1}); }).find("beta1 = 1"), std::string::npos);
   EXPECT_NE(message([] { make_adam({.step = 0, .beta1 = 1}); }).find("step = 0"), std::string::npos);
   EXPECT_NE(message([] { make_lbfgs({.memory = 0}); }).find("memory = 0"), std::string::npos);
+  EXPECT_NE(message([] { make_lbfgs({.first_step = -0.5}); }).find("first_step = -0.5"), std::string::npos);
   EXPECT_NE(message([] { make_optimizer("sgd"); }).find("lbfgs"), std::string::npos);
   EXPECT_FALSE((Box{Vec::Constant(2, 1), Vec::Constant(2, 0)}.validate(2).empty()));
   EXPECT_FALSE((Box{Vec::Constant(3, 1), {}}.validate(2).empty()));

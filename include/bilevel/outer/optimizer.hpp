@@ -58,6 +58,9 @@ struct AdamOptimizerOptions {
 /// Projected L-BFGS: quasi-Newton in the variables that are free to move, Armijo along the projected path.
 struct LbfgsOptimizerOptions {
   int memory = 10;
+  /// Length of a step that no curvature tells how far to go, the first one above all. 0: that of the
+  /// gradient, one at most, which is tiny where the loss is flat.
+  double first_step = 0;
   Violations validate() const;
 };
 
