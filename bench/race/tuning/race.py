@@ -16,6 +16,7 @@ import sys
 import numpy as np
 
 here = pathlib.Path(__file__).parent
+PER_FEATURE = ["--penalty", "per-feature", "--prior-width", "inf"]  # as many penalties as features, all free
 
 
 def tune(program, arguments, work):
@@ -49,7 +50,7 @@ def ijcnn1(a):
         train.write_bytes(b"".join(lines[:35000]))
         validation.write_bytes(b"".join(lines[35000:]))
     ours = ["--validation", str(validation), "--test", "0", "--model", "logistic", "--no-standardize", "--no-intercept",
-            "--tolerance", "1e-7"]
+            "--tolerance", "1e-7", *PER_FEATURE]
     runs = {"bilevel tune": [], "jaxopt, L-BFGS on θ": [], "jaxopt, gradient descent on θ": []}
     for _ in range(a.rounds):
         r, _ = tune(a.program, [str(train), *ours], a.work)
@@ -126,7 +127,8 @@ def sparse(a):
                 value = draw.exponential(1, len(index))
                 label = 1 if draw.random() < 1 / (1 + np.exp(-value @ weights[index])) else -1
                 out.write(f"{label} " + " ".join(f"{i + 1}:{v:.5f}" for i, v in zip(index, value)) + "\n")
-    arguments = [str(path), "--validation", "0.25", "--test", "0", "--iterations", "10", "--grid", "11"]
+    arguments = [str(path), "--validation", "0.25", "--test", "0", "--iterations", "10", "--grid", "11",
+                 *PER_FEATURE]
     # The JSON of a hundred thousand penalties is larger than the data: memory without it.
     subprocess.run([a.program, "tune", *arguments, "--checkpoint", str(a.work / "ckpt")], stdout=subprocess.DEVNULL)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
@@ -157,7 +159,7 @@ def scale(a):
         result = a.work / "scale.json"
         result.unlink(missing_ok=True)
         command = [a.program, "tune", str(path), "--model", "logistic", "--validation", "0.2", "--test", "0", "--iterations",
-                   "10", "--grid", "5", "--json", str(result), "--checkpoint", str(a.work / "ckpt")]
+                   "10", "--grid", "5", *PER_FEATURE, "--json", str(result), "--checkpoint", str(a.work / "ckpt")]
         peak = int(subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True).stdout) * 1024
         r = json.loads(result.read_text())
         seconds = r["history"][-1]["seconds"] / len(r["history"])
