@@ -8,8 +8,8 @@
 namespace tuning {
 namespace {
 
-/// Penalties may differ where the score test says so with this p.
-constexpr double plausible = 0.2;
+/// Penalties may differ where the score test says so with this p; with the other it says "yes" outright.
+constexpr double plausible = 0.2, sure = 0.05;
 /// Adaptive penalties are kept where they gain this many standard errors, or as many as this where few rows
 /// judge …
 constexpr double convincing = 1, convincing_of_few = 2;
@@ -107,11 +107,15 @@ bool Run::try_adaptive(bool differ) {
   const bool gained = fall > (few ? convincing_of_few : convincing) * error,
              kept = gained && (differ || !few) && *choice.gamma >= least_gamma;
   choice.answers.push_back(
-      fmt::format("Smaller ones for large coefficients? γ = {:.2g}, held-out loss {:+.2g} % ± {:.2g} %: {}",
-                  *choice.gamma, -100 * *choice.gain, 100 * *choice.gain_error,
-                  kept            ? std::string("kept")
-                  : gained && few ? fmt::format("not kept, about {:.0f} rows make up the loss", pilot_.rows)
-                                  : std::string("not kept")));
+      *choice.gamma < least_gamma
+          ? fmt::format("Smaller ones for large coefficients? No: equal ones, γ = {:.2g}, do best",
+                        *choice.gamma)
+          : fmt::format(
+                "Smaller ones for large coefficients? γ = {:.2g}, held-out loss {:+.2g} % ± {:.2g} %: {}",
+                *choice.gamma, -100 * *choice.gain, 100 * *choice.gain_error,
+                kept            ? std::string("kept")
+                : gained && few ? fmt::format("not kept, about {:.0f} rows make up the loss", pilot_.rows)
+                                : std::string("not kept")));
   if (kept) adaptive_ = {std::move(family), std::move(summary)};
   return true;
 }
@@ -126,10 +130,13 @@ bool Run::test_score() {
   if (to_end()) return false;  // by adjoints that were cut short
   result_.choice.score = score;
   result_.choice.answers.push_back(
-      std::isfinite(score.p) ? fmt::format("Do {} want different penalties? ρ {:.2g}, ν {:.2g}, p {:.2g}: {}",
-                                           task_.grouped() ? "groups" : "features", score.rho, score.nu,
-                                           score.p, score.p < plausible ? "yes" : "no sign of it")
-                             : "Do features want different penalties? No row has an opinion: one λ is kept");
+      std::isfinite(score.p)
+          ? fmt::format("Do {} want different penalties? ρ {:.2g}, ν {:.2g}, p {:.2g}: {}",
+                        task_.grouped() ? "groups" : "features", score.rho, score.nu, score.p,
+                        score.p < sure        ? "yes"
+                        : score.p < plausible ? "perhaps"
+                                              : "no sign of it")
+          : "Do features want different penalties? No row has an opinion: one λ is kept");
   return score.p < plausible;
 }
 
