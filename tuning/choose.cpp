@@ -74,8 +74,7 @@ bool Run::try_adaptive(bool differ) {
   Family family = adaptive_family(prepared_, phi, folds_.coefficients(alone));
   set_box(family);
   folds_.use(family);
-  std::vector<Vec> warm;
-  for (const auto& each : pilot_.settled) warm.push_back(each.phi);
+  const std::vector<Vec> warm = Folds::states(pilot_.settled);
   double least = bilevel::everywhere;
   for (const double gamma : {0.25, 0.5, 0.75}) {
     Vec theta = constant(family, pilot_.log_lambda);
@@ -97,12 +96,14 @@ bool Run::try_adaptive(bool differ) {
   std::vector<double> gains = pilot_.losses, squares;
   const std::vector<double> losses =
       folds_.judged(folds_.settle(summary.theta, folds_.apart(summary.phi), grid_tolerance, false)).losses();
-  for (std::size_t i = 0; i < gains.size(); ++i) gains[i] -= losses[i];
+  for (std::size_t i = 0; i < gains.size(); ++i) {
+    gains[i] -= losses[i];
+    squares.push_back(pilot_.weights[i] * gains[i] * gains[i]);
+  }
   const auto [fall, error] = weighted_mean(gains, pilot_.weights);
   // Losses of counts may be below zero.
   choice.gain = fall / std::abs(best_.validation_loss);
   choice.gain_error = error / std::abs(best_.validation_loss);
-  for (std::size_t i = 0; i < gains.size(); ++i) squares.push_back(pilot_.weights[i] * gains[i] * gains[i]);
   const bool few = pilot_.rows < enough_rows && rows_that_count(squares, pilot_.weights) < enough_gains;
   const bool gained = fall > (few ? convincing_of_few : convincing) * error,
              kept = gained && (differ || !few) && *choice.gamma >= least_gamma;

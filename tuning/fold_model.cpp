@@ -27,10 +27,6 @@ FoldModel::Settled not_begun(bilevel::Status why, Vec start) {
   return settled;
 }
 
-bool cut_short(bilevel::Status status) {
-  return status == bilevel::Status::interrupted || status == bilevel::Status::time_limit;
-}
-
 /// Newton with a Cholesky factor and a direct adjoint where the Hessian is small enough to be formed;
 /// trust-region Newton and conjugate gradients beyond.
 class SmoothFold final : public FoldModel {

@@ -42,6 +42,11 @@ class FoldModel {
   virtual bilevel::problems::DataLoss& validation() = 0;
 };
 
+/// Whether something ended because it was told to.
+inline bool cut_short(bilevel::Status status) {
+  return status == bilevel::Status::interrupted || status == bilevel::Status::time_limit;
+}
+
 /// It begins with the penalties of `prepared`.
 std::unique_ptr<FoldModel> make_fold_model(const Prepared& prepared, const Part& part);
 

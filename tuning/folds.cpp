@@ -34,9 +34,14 @@ void Folds::obey(const bilevel::StopToken* stop) {
 }
 
 bool Folds::cut_short(const All& settled) {
-  return std::any_of(settled.begin(), settled.end(), [](const FoldModel::Settled& each) {
-    return each.status == Status::interrupted || each.status == Status::time_limit;
-  });
+  return std::any_of(settled.begin(), settled.end(),
+                     [](const FoldModel::Settled& each) { return tuning::cut_short(each.status); });
+}
+
+std::vector<Vec> Folds::states(const All& settled) {
+  std::vector<Vec> all;
+  for (const auto& each : settled) all.push_back(each.phi);
+  return all;
 }
 
 Folds::All Folds::settle(const Vec& theta, const std::vector<Vec>& warm, double tolerance, bool with_kept) {

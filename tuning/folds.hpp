@@ -42,6 +42,8 @@ class Folds {
   void obey(const bilevel::StopToken* stop);
   /// Whether a fit ended because it was told to.
   static bool cut_short(const All& settled);
+  /// φ of each, as other fits begin from.
+  static std::vector<Vec> states(const All& settled);
 
   /// All folds side by side, each from its own `warm` state where there is one. The kept model is the last;
   /// with a hold-out that is not refitted it is the only fold.

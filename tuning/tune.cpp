@@ -70,9 +70,7 @@ bool Run::search_grid() {
     bilevel::Stopwatch own;
     const auto settled = folds_.settle(constant(single_, log_lambda), grid.phi(), grid_tolerance, false);
     if (Folds::cut_short(settled)) break;
-    std::vector<Vec> phi;
-    for (const auto& each : settled) phi.push_back(each.phi);
-    grid.add({log_lambda, scale2_ * folds_.value(settled), own.seconds()}, std::move(phi));
+    grid.add({log_lambda, scale2_ * folds_.value(settled), own.seconds()}, Folds::states(settled));
     // Time for the final fits, which are of the best value.
     if (to_end() || (task_.seconds > 0 && time_left() < 4 * own.seconds())) break;
   }
@@ -89,8 +87,7 @@ bool Run::search_grid() {
   result_.grid_seconds = result_.points.back().seconds;
   if (task_.seconds > 0) {
     const bool all = static_cast<int>(result_.points.size()) >= task_.grid;
-    choosing_.emplace(control_.interrupted, all ? std::max(time_left() - reserve(), 1e-3) : 1e-9);
-    folds_.obey(&*choosing_);
+    stop_ = bilevel::StopToken(control_.interrupted, all ? std::max(time_left() - reserve(), 1e-3) : 1e-9);
   }
   result_.grid_fits = static_cast<long>(result_.points.size() * folds_.count());
   const auto inside = result_.points.begin() +
@@ -106,6 +103,7 @@ bool Run::search_grid() {
           "there",
           point->log_lambda,
           100 * (best_.validation_loss - point->validation_loss) / std::abs(best_.validation_loss)));
+      result_.grid_uncertified = true;
       break;
     }
     best_ = *point;
@@ -127,11 +125,7 @@ bilevel::Summary Run::descend(const Family& family, const Vec& start, const std:
   bilevel::SolveOptions options;
   options.gradient_tolerance = task_.tolerance;
   options.max_iterations = task_.iterations;
-  // A moment at least: the limit says so itself then.
-  const bilevel::StopToken stop(control_.interrupted,
-                                task_.seconds > 0 ? std::max(time_left() - reserve(), 1e-3) : 0);
-  folds_.obey(&stop);
-  options.stop = &stop;
+  options.stop = &stop_;
   options.box = family.box;
   options.identity = fmt::format("{} {}{} at {} above {}", control_.identity, family.kind, ending, start[0],
                                  family.box.lower[0]);
@@ -148,7 +142,6 @@ bilevel::Summary Run::descend(const Family& family, const Vec& start, const std:
   // In log λ a tenth is felt, and far from everything.
   const auto optimizer = bilevel::make_lbfgs({.first_step = 0.1});
   bilevel::Summary summary = bilevel::solve<Vec>(*estimator, *optimizer, start, options);
-  folds_.obey(choosing_ ? &*choosing_ : &stop_);
   result_.fits += summary.evaluations * static_cast<long>(folds_.count());
   return summary;
 }
@@ -179,7 +172,7 @@ void Run::minimise(Family& family) {
     const Status status = summary.status;
     if (k == 0 || summary.outer_value < result_.summary.outer_value) result_.summary = std::move(summary);
     result_.interrupted = status == Status::interrupted;
-    if (result_.interrupted || status == Status::time_limit) return;
+    if (cut_short(status)) return;
     // Towards the bounds the loss is flat: penalties of no effect, or coefficients of zero. Where the best
     // single λ lies there and the descent ends at once, it gets a second start from the best one inside.
     if (k == 0 && result_.summary.iterations == 0 && family.parts > 1)
@@ -213,7 +206,7 @@ void Run::widen(Family& family) {
     set_box(wider);
     bilevel::Summary next = descend(wider, s.theta, fmt::format(".wide{}", k));
     const bool better = next.outer_value < s.outer_value - 1e-4 * std::abs(s.outer_value);
-    if (next.status == Status::interrupted || next.status == Status::time_limit) {
+    if (cut_short(next.status)) {
       // To be gone on with here.
       result_.interrupted = next.status == Status::interrupted;
       if (better) {
@@ -253,8 +246,7 @@ void Run::finish(const Family& family) {
             ? fmt::format("; projected gradient norm {:.3g}", result_.summary.gradient_norm)
             : std::string());
   std::vector<Vec> warm = folds_.apart(result_.summary.phi);
-  if (warm.empty())
-    for (const auto& each : pilot_.settled) warm.push_back(each.phi);
+  if (warm.empty()) warm = Folds::states(pilot_.settled);
   const Vec best = constant(single_, best_.log_lambda);
   result_.tuned = folds_.fit(family, result_.summary.theta, warm);
   const bool single = family.kind == single_.kind;
@@ -262,7 +254,7 @@ void Run::finish(const Family& family) {
   if (single && result_.grid.fitted) {
     // Few rows that make up the loss do not know which λ between two values of the grid is best for others.
     const double least = result_.tuned.theta[0];
-    if (pilot_.rows < many_rows || result_.tuned.validation_loss > result_.grid.validation_loss)
+    if (pilot_.rows < many_rows || !(result_.tuned.validation_loss <= result_.grid.validation_loss))
       result_.tuned = result_.grid;
     if (result_.summary.evaluations > 0)
       result_.choice.answers.push_back(
@@ -305,7 +297,7 @@ TuneResult Run::run() {
     // To end before anything was chosen: the best single λ serves.
     family = single_;
     result_.reached = "after the single λ";
-    result_.summary.status = wanted().value_or(Status::interrupted);
+    result_.summary.status = stop_.wanted().value_or(Status::interrupted);
     result_.summary.message = sentence(result_.summary.status);
     result_.summary.theta = constant(single_, best_.log_lambda);
     result_.interrupted = result_.summary.status == Status::interrupted;

@@ -36,6 +36,7 @@ struct TuneResult {
   std::vector<GridPoint> points;
   double lower = 0, upper = 0;  ///< the box of every log λ in the end
   double grid_seconds = 0, seconds = 0;
+  bool grid_uncertified = false;  ///< a lower single λ does better, where no gradient can be certified
   long grid_fits = 0;  ///< of single models on the grid
   long fits = 0;       ///< in all, but for those of a run that was resumed
   std::string solvers;

@@ -60,8 +60,7 @@ class Run {
   void widen(Family& family);
   void finish(const Family& family);
   double grid_step() const { return (task_.upper - task_.lower) / static_cast<double>(task_.grid - 1); }
-  std::optional<bilevel::Status> wanted() const { return (choosing_ ? *choosing_ : stop_).wanted(); }
-  bool to_end() const { return wanted().has_value(); }
+  bool to_end() const { return stop_.wanted().has_value(); }
   /// What the final fits may take of the time that was asked for: they are three more of the grid's, tighter.
   double reserve() const {
     return std::min(0.25 * task_.seconds,
@@ -75,8 +74,7 @@ class Run {
   const Task& task_;
   const Prepared& prepared_;
   const TuneControl& control_;
-  bilevel::StopToken stop_;
-  std::optional<bilevel::StopToken> choosing_;  // after the grid: leaves time for the final fits
+  bilevel::StopToken stop_;  // after the grid it leaves time for the final fits
   Folds folds_;
   double lower_, scale2_ = 1;
   bilevel::Stopwatch watch_;

@@ -55,26 +55,20 @@ bool is_number(std::string_view text, long& number) {
   return error == std::errc() && end == text.data() + text.size() && number > 0;
 }
 
-/// What runs that were killed while they wrote have left beside it: PATH.PID.tmp, PATH.grid.PID.tmp and
-/// PATH.1.PID.tmp of processes that are gone.
-void remove_leftovers(const std::string& path) {
+/// What runs that were killed while they wrote have left beside a file: FILE.PID.tmp of processes that are
+/// gone.
+void remove_leftovers(const std::filesystem::path& file) {
   constexpr long largest_process = 1 << 22;
   std::error_code ignored;
-  const std::filesystem::path own(path), folder = own.has_parent_path() ? own.parent_path() : ".";
-  const std::string stem = own.filename().string() + ".", ending = ".tmp";
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  const std::string stem = file.filename().string() + ".", ending = ".tmp";
   for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(stem) || !name.ends_with(ending) || name.size() <= stem.size() + ending.size())
       continue;
-    std::string_view middle =
+    const std::string_view middle =
         std::string_view(name).substr(stem.size(), name.size() - stem.size() - ending.size());
-    long process = 0, start = 0;
-    if (const std::size_t dot = middle.find('.'); dot != std::string_view::npos) {
-      std::string_view part = middle.substr(0, dot);
-      if (part.starts_with("wide")) part.remove_prefix(4);
-      if (part != "grid" && part != "adaptive" && !is_number(part, start)) continue;
-      middle.remove_prefix(dot + 1);
-    }
+    long process = 0;
     if (!is_number(middle, process) || process > largest_process) continue;
     // It may have been killed before it wrote anything.
     if (!begins_so(entry.path()) && entry.file_size(ignored) != 0) continue;
@@ -122,7 +116,7 @@ void require_place(const std::string& path, bool resume, const std::string& iden
             "--checkpoint FILE",
             file, found ? fmt::format("it belongs to another run, '{}'", *found) : "it is damaged",
             identity));
-  remove_leftovers(path);
+  for (const std::string& file : kept_files(path, endings)) remove_leftovers(file);
   if (resume && there.empty())
     say(stderr, "bilevel: {} does not exist: no run of these data and options is kept there, so one begins\n",
         path);

@@ -192,11 +192,7 @@ void print(const TuneArguments& a, const tuning::Prepared& p, const TuneResult& 
                measures(f.test ? *f.test : f.validation));
   };
   row("default, λ = 1/n", r.standard, r.standard_difference_error);
-  const bool lower_loss = std::any_of(r.points.begin(), r.points.end(), [&](const tuning::GridPoint& point) {
-    return point.validation_loss <
-           r.grid.validation_loss * (1 - 1e-6 * (r.grid.validation_loss > 0 ? 1 : -1));
-  });
-  row(fmt::format("best {}of {} single λ, {:.3g}", lower_loss ? "certified " : "", r.points.size(),
+  row(fmt::format("best {}of {} single λ, {:.3g}", r.grid_uncertified ? "certified " : "", r.points.size(),
                   std::exp(r.grid.theta[0])),
       r.grid, bilevel::unknown);
   row("chosen: " + r.choice.kind, r.tuned, r.test_difference_error);
