@@ -8,6 +8,8 @@
 namespace tuning {
 namespace {
 
+/// Of fits that only say where a descent had best begin.
+constexpr double start_tolerance = 1e-4;
 /// Penalties may differ where the score test says so with this p; with the other it says "yes" outright.
 constexpr double plausible = 0.2, sure = 0.05;
 /// Adaptive penalties are kept where they gain this many standard errors, or as many as this where few rows
@@ -35,9 +37,9 @@ std::optional<double> Run::between_values() const {
   return {};
 }
 
-bool Run::look_at(double log_lambda) {
+bool Run::look_at(double log_lambda, const std::vector<Vec>& warm) {
   pilot_.log_lambda = log_lambda;
-  pilot_.settled = folds_.settle(constant(single_, log_lambda), {}, 1e-10, true);
+  pilot_.settled = folds_.settle(constant(single_, log_lambda), warm, 1e-10, true);
   if (Folds::cut_short(pilot_.settled)) return false;
   const Judged judged = folds_.judged(pilot_.settled);
   pilot_.losses = judged.losses();
@@ -57,9 +59,9 @@ bool Run::look_at(double log_lambda) {
 bool Run::look_closer() {
   control_.progress("looking closer at the best single λ");
   folds_.use(single_);
-  if (!look_at(best_.log_lambda)) return false;
+  if (!look_at(best_.log_lambda, best_phi_)) return false;
   const auto between = pilot_.rows >= many_rows ? between_values() : std::nullopt;
-  return !between || look_at(*between);
+  return !between || look_at(*between, Folds::states(pilot_.settled));
 }
 
 /// λ_j = e^t·a_j^(−γ): the two numbers t and γ are found by gradient from the best of three γ, at a t that
@@ -74,19 +76,21 @@ bool Run::try_adaptive(bool differ) {
   Family family = adaptive_family(prepared_, phi, folds_.coefficients(alone));
   set_box(family);
   folds_.use(family);
-  const std::vector<Vec> warm = Folds::states(pilot_.settled);
+  std::vector<Vec> warm = Folds::states(pilot_.settled);
   double least = bilevel::everywhere;
   for (const double gamma : {0.25, 0.5, 0.75}) {
     Vec theta = constant(family, pilot_.log_lambda);
     theta[0] += level_shift(prepared_, family, phi, gamma);
     theta[1] = gamma;
     theta = theta.cwiseMax(family.box.lower).cwiseMin(family.box.upper);
-    const double value = folds_.value(folds_.settle(theta, warm, grid_tolerance, false));
+    const Folds::All settled = folds_.settle(theta, warm, start_tolerance, false);
+    const double value = folds_.value(settled);
     if (value < least) {
       least = value;
       family.start = theta;
     }
     if (to_end()) return false;
+    warm = Folds::states(settled);
   }
   if (family.start.size() == 0) return true;
   bilevel::Summary summary = descend(family, family.start, ".adaptive");

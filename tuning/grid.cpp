@@ -16,7 +16,22 @@ using nlohmann::json;
 namespace {
 
 constexpr std::string_view format_name = "bilevel-grid";
-constexpr int format_version = 2;  // 1 had no checksum
+constexpr int format_version = 3;  // 1 had no checksum, 2 not the best states
+
+std::vector<Vec> states_of(const json& list) {
+  std::vector<Vec> states;
+  for (const json& one : list) {
+    const auto numbers = one.get<std::vector<double>>();
+    states.emplace_back(Eigen::Map<const Vec>(numbers.data(), static_cast<Index>(numbers.size())));
+  }
+  return states;
+}
+
+json list_of(const std::vector<Vec>& states) {
+  json list = json::array();
+  for (const Vec& one : states) list.push_back(std::vector<double>(one.begin(), one.end()));
+  return list;
+}
 
 }  // namespace
 
@@ -31,13 +46,11 @@ Grid::Grid(std::string path, std::string identity, bool resume)
     for (const json& p : file.at("points")) {
       GridPoint point{p.at(0), bilevel::unknown, p.at(2)};
       if (p.at(1).is_number()) point.validation_loss = p.at(1);
+      if (point.validation_loss < least_) least_ = point.validation_loss;
       points_.push_back(point);
     }
-    for (const json& one : file.at("phi")) {
-      Vec phi(static_cast<Index>(one.size()));
-      for (std::size_t i = 0; i < one.size(); ++i) phi[static_cast<Index>(i)] = one[i];
-      phi_.push_back(std::move(phi));
-    }
+    phi_ = states_of(file.at("phi"));
+    best_phi_ = states_of(file.at("best"));
   } catch (const json::exception&) {
     throw InvalidInput(
         fmt::format("cannot resume from {}: the file is damaged; start without --resume", path_));
@@ -51,16 +64,17 @@ void Grid::add(GridPoint point, std::vector<Vec> phi) {
   if (!points_.empty()) point.seconds += points_.back().seconds;
   points_.push_back(point);
   phi_ = std::move(phi);
+  if (point.validation_loss < least_) {
+    least_ = point.validation_loss;
+    best_phi_ = phi_;
+  }
   if (path_.empty()) return;
-  json file{{"identity", identity_}, {"points", json::array()}, {"phi", json::array()}};
+  json file{{"identity", identity_}, {"points", json::array()}};
   for (const GridPoint& p : points_)
     file["points"].push_back(
         {p.log_lambda, std::isfinite(p.validation_loss) ? json(p.validation_loss) : json("nan"), p.seconds});
-  for (const Vec& one : phi_) {
-    json list = json::array();
-    for (const double x : one) list.push_back(x);
-    file["phi"].push_back(std::move(list));
-  }
+  file["phi"] = list_of(phi_);
+  file["best"] = list_of(best_phi_);
   const std::string problem =
       bilevel::replace_file(path_, bilevel::sealed(format_name, format_version, file.dump()), false);
   if (!problem.empty()) throw InvalidInput(problem);

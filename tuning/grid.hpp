@@ -7,8 +7,8 @@
 
 namespace tuning {
 
-/// The values of a grid so far and the states at the last one, kept in a file so that a killed run goes on
-/// from there with the same numbers.
+/// The values of a grid so far with the states at the last and at the best one, kept in a file so that a
+/// killed run goes on from there with the same numbers.
 class Grid {
  public:
   /// `path` empty: kept nowhere. Throws InvalidInput where the file belongs to another run.
@@ -16,13 +16,15 @@ class Grid {
 
   const std::vector<GridPoint>& points() const { return points_; }
   const std::vector<Vec>& phi() const { return phi_; }
+  const std::vector<Vec>& best_phi() const { return best_phi_; }
   /// `point.seconds` is how long this fit took.
   void add(GridPoint point, std::vector<Vec> phi);
 
  private:
   std::string path_, identity_;
   std::vector<GridPoint> points_;
-  std::vector<Vec> phi_;
+  std::vector<Vec> phi_, best_phi_;
+  double least_ = bilevel::everywhere;
 };
 
 }  // namespace tuning

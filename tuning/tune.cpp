@@ -75,6 +75,7 @@ bool Run::search_grid() {
     if (to_end() || (task_.seconds > 0 && time_left() < 4 * own.seconds())) break;
   }
   result_.points = grid.points();
+  best_phi_ = grid.best_phi();
   const auto why = stop_.wanted();
   if (result_.points.empty() ||
       (why == Status::interrupted && static_cast<int>(result_.points.size()) < task_.grid)) {
@@ -246,11 +247,12 @@ void Run::finish(const Family& family) {
             ? fmt::format("; projected gradient norm {:.3g}", result_.summary.gradient_norm)
             : std::string());
   std::vector<Vec> warm = folds_.apart(result_.summary.phi);
-  if (warm.empty()) warm = Folds::states(pilot_.settled);
+  const std::vector<Vec> near = pilot_.settled.empty() ? best_phi_ : Folds::states(pilot_.settled);
+  if (warm.empty()) warm = near;
   const Vec best = constant(single_, best_.log_lambda);
   result_.tuned = folds_.fit(family, result_.summary.theta, warm);
   const bool single = family.kind == single_.kind;
-  result_.grid = single && result_.tuned.theta == best ? result_.tuned : folds_.fit(single_, best, warm);
+  result_.grid = single && result_.tuned.theta == best ? result_.tuned : folds_.fit(single_, best, near);
   if (single && result_.grid.fitted) {
     // Few rows that make up the loss do not know which λ between two values of the grid is best for others.
     const double least = result_.tuned.theta[0];
@@ -276,7 +278,7 @@ void Run::finish(const Family& family) {
       prepared_.held_out
           ? prepared_.training_rows
           : prepared_.training_rows - prepared_.training_rows / static_cast<Index>(folds_.count())));
-  result_.standard = folds_.fit(single_, constant(single_, standard), warm);
+  result_.standard = folds_.fit(single_, constant(single_, standard), near);
   if (!result_.tuned.warning.empty()) result_.warnings.push_back(result_.tuned.warning);
   if (result_.tuned.fitted && !(result_.grid.fitted && result_.standard.fitted))
     result_.warnings.push_back("there was no time to fit the models that the tuned one is compared with");

@@ -48,7 +48,7 @@ class Run {
   };
   bool certified_at(double log_lambda);
   bool look_closer();
-  bool look_at(double log_lambda);
+  bool look_at(double log_lambda, const std::vector<Vec>& warm);
   std::optional<double> between_values() const;
   Family choose();
   bool try_adaptive(bool differ);
@@ -81,6 +81,7 @@ class Run {
   TuneResult result_;
   Family single_;
   GridPoint best_;
+  std::vector<Vec> best_phi_;  // of the folds
   Pilot pilot_;
   std::optional<std::pair<Family, bilevel::Summary>> adaptive_;
 };

@@ -10,6 +10,8 @@ namespace {
 
 constexpr Index rows_in_sparse_block = max_rows_in_block;
 constexpr Index columns_in_piece = 4096;
+/// An entry that is gathered and scattered takes as long as so many of a dense pass.
+constexpr Index dense_elements = 4;
 
 }  // namespace
 
@@ -60,7 +62,7 @@ struct SparseLoops {
   template <class Work>
   static void over_chunks(const SparseView& view, const SparseWorkspace& w, Work work) {
     const SparseChunking& c = w.chunking_;
-    for_each_piece(c.chunks, view.entries() + view.rows, [&](Index chunk) {
+    for_each_piece(c.chunks, dense_elements * (view.entries() + view.rows), [&](Index chunk) {
       const Index first = chunk * c.rows_in_chunk;
       work(first, std::min(c.rows_in_chunk, view.rows - first), chunk);
     });
