@@ -8,6 +8,9 @@ set(bilevel_avx512_options -mavx512f -mavx512dq -mavx512vl -mfma -mprefer-vector
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND CMAKE_SIZEOF_VOID_P EQUAL 8)
   set(bilevel_x86 ON)
+  # GCC 12 moves pairs of floats through MMX registers where there is no AVX, and leaves the x87 stack, where long double
+  # lives, full.
+  list(APPEND bilevel_kernel_options -mno-mmx)
 else()
   set(bilevel_x86 OFF)
 endif()

@@ -210,8 +210,7 @@ void check_model(Choices& choose, bool sparse) {
   data::Dataset d = read_like(m.schema);
   if (m.imputed.size() > 0) data::impute(d, m.imputed);
   const Eigen::MatrixXd u = tuning::margins(m, d);
-  if (tuning::classifies(m.model) &&
-      tuning::probabilities(m, u).cols() != static_cast<long>(m.classes.size()))
+  if (m.model.classifies() && tuning::probabilities(m, u).cols() != static_cast<long>(m.classes.size()))
     std::abort();
 }
 

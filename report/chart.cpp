@@ -44,7 +44,6 @@ double number_or_gap(const Reading& array, std::size_t i) {
 }
 
 using Numbers = std::vector<double>;
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 struct Axis {
   std::string name;

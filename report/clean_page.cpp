@@ -21,7 +21,7 @@ std::string change(const std::optional<Reading>& object) {
   return fmt::format("{} → {}", number_word(before), number_word(after));
 }
 
-std::string headline(const Reading& root) {
+std::string clean_headline(const Reading& root) {
   const double samples = number_or_nan(root, "samples"), flagged = number_or_nan(root, "flagged");
   const double threshold = number_or_nan(root, "threshold");
   std::string text;
@@ -64,7 +64,7 @@ std::string headline(const Reading& root) {
   return text;
 }
 
-Json page_facts(const Reading& root) {
+Json clean_facts(const Reading& root) {
   Json facts = Json::array();
   add_fact(facts, "Suspicious rows", count_word(number_or_nan(root, "flagged")));
   if (const auto truth = root.find("truth")) {
@@ -242,8 +242,8 @@ Json clean_page(const Json& result) {
   add_formulas(sections, root);
   add_command(sections, root);
   return {{"title", source.empty() ? "Suspicious labels" : fmt::format("Suspicious labels in {}", source)},
-          {"lead", headline(root)},
-          {"facts", page_facts(root)},
+          {"lead", clean_headline(root)},
+          {"facts", clean_facts(root)},
           {"sections", std::move(sections)}};
 }
 

@@ -11,10 +11,10 @@ void Reading::fail(const std::string& what) const {
 }
 
 const Json& Reading::member(const char* key) const {
-  static const Json nothing;
+  static const Json none;
   if (!value_->is_object()) fail(fmt::format("must be an object, is {}", value_->type_name()));
   const auto found = value_->find(key);
-  return found == value_->end() ? nothing : *found;
+  return found == value_->end() ? none : *found;
 }
 
 Reading Reading::at(const char* key) const {

@@ -1,11 +1,16 @@
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <string>
 
 #include "text.hpp"
 
 namespace report {
+
+/// What a page does not know, and what nothing exceeds.
+inline constexpr double nothing = std::numeric_limits<double>::quiet_NaN(),
+                        infinity = std::numeric_limits<double>::infinity();
 
 /// A value of a JSON document together with its place there. Whatever is missing or of the wrong type
 /// becomes a std::invalid_argument that names the place: "sections[3].blocks[0]: …".

@@ -15,7 +15,6 @@ namespace report {
 namespace {
 
 constexpr std::size_t most_points = 1500;
-constexpr double nothing = std::numeric_limits<double>::quiet_NaN();
 
 /// A measure of an epoch: its field, its name and what it is multiplied by to be shown.
 struct Curve {

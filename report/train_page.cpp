@@ -15,11 +15,9 @@
 namespace report {
 namespace {
 
-constexpr double nothing = std::numeric_limits<double>::quiet_NaN();
-
 /// One measure over the epochs. A run that diverged ends in numbers that are none: what counts is the last
 /// that is one.
-struct Measure {
+struct Course {
   double last = nothing, last_epoch = nothing, best = nothing, best_epoch = nothing;
   std::vector<double> all;
 
@@ -31,8 +29,8 @@ struct Measure {
   }
 };
 
-Measure measure(const Reading& root, const char* key) {
-  Measure result;
+Course measure(const Reading& root, const char* key) {
+  Course result;
   const auto epochs = root.find("epochs");
   for (std::size_t i = 0; epochs && i < epochs->size(); ++i) {
     const Reading epoch = (*epochs)[i];
@@ -70,9 +68,9 @@ std::string how_it_ended(const Reading& root) {
 }
 
 std::string how_well(const Reading& root) {
-  const Measure test = measure(root, "test_error"), train = measure(root, "train_error");
+  const Course test = measure(root, "test_error"), train = measure(root, "train_error");
   const bool tested = std::isfinite(test.last);
-  const Measure& shown = tested ? test : train;
+  const Course& shown = tested ? test : train;
   if (!std::isfinite(shown.last)) return "";
   const auto data = root.find("data");
   const double rows = data ? number_or_nan(*data, tested ? "test_rows" : "train_rows") : nothing;
@@ -129,7 +127,7 @@ std::string trust(const Reading& root) {
   return text;
 }
 
-std::string headline(const Reading& root) {
+std::string train_headline(const Reading& root) {
   std::string text = how_it_ended(root);
   const auto add = [&](const std::string& sentence, const char* before) {
     if (!sentence.empty()) text += (text.empty() ? "" : before) + sentence;
@@ -139,7 +137,7 @@ std::string headline(const Reading& root) {
   return text;
 }
 
-Json page_facts(const Reading& root) {
+Json train_facts(const Reading& root) {
   Json facts = Json::array();
   const auto network = root.find("network"), probe = root.find("probe");
   add_fact(facts, "Test error", percent_word(measure(root, "test_error").last));
@@ -194,8 +192,8 @@ Json train_page(const Json& result) {
   add_command(sections, root);
   return {{"title", source.empty() ? "A network that settles"
                                    : fmt::format("A network that settles, trained on {}", source)},
-          {"lead", headline(root)},
-          {"facts", page_facts(root)},
+          {"lead", train_headline(root)},
+          {"facts", train_facts(root)},
           {"sections", std::move(sections)}};
 }
 

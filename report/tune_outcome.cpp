@@ -14,18 +14,10 @@
 namespace report {
 namespace {
 
-std::string model_in_words(const std::string& name) {
-  static const std::map<std::string, const char*> words{{"ridge", "a ridge regression"},
-                                                        {"logistic", "a logistic regression"},
-                                                        {"softmax", "a softmax regression"},
-                                                        {"poisson", "a Poisson regression"},
-                                                        {"huber", "a Huber regression"},
-                                                        {"squared-hinge", "a squared-hinge classifier"},
-                                                        {"lasso", "a lasso"},
-                                                        {"elastic-net", "an elastic net"}};
-  if (name.empty()) return "a model";
-  const auto found = words.find(name);
-  return found == words.end() ? fmt::format("the model “{}”", name) : found->second;
+std::string model_in_words(const std::optional<Reading>& model) {
+  const std::string name = model ? model->text_or_empty("name") : "",
+                    title = model ? model->text_or_empty("title") : "";
+  return !title.empty() ? title : name.empty() ? "a model" : fmt::format("the model “{}”", name);
 }
 
 /// A measure besides the loss.
@@ -60,7 +52,7 @@ std::string what_was_tuned(const Reading& root) {
   const std::string kind = choice ? choice->text_or_empty("kind") : "";
   // Chosen penalties are of the kind that was chosen.
   if (penalty == "auto") penalty = kind == "adaptive" ? "per-feature" : kind;
-  const std::string subject = model_in_words(model ? model->text_or_empty("name") : "");
+  const std::string subject = model_in_words(model);
   std::string text = count == 1             ? fmt::format("The penalty of {}", subject)
                      : std::isfinite(count) ? fmt::format("{} of {}", counted(count, "penalty"), subject)
                                             : fmt::format("The penalties of {}", subject);

@@ -16,8 +16,6 @@
 namespace report {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 /// What was tried in one search, as dots, and the best of it so far, as a line.
 struct Search {
   Json tried = Json::array(), best = Json::array();
@@ -36,7 +34,7 @@ struct Search {
 };
 
 /// One time axis for both: the steps of tuning come after the fits of the grid.
-void add_losses(Json& sections, const Reading& root) {
+void add_search(Json& sections, const Reading& root) {
   Search grid, tuning;
   const auto baseline = root.find("baseline");
   const auto given = baseline ? baseline->find("grid") : std::nullopt;
@@ -309,7 +307,7 @@ Json tune_page(const Json& result) {
 
   Json sections = Json::array();
   sections.push_back(result_section(root, all));
-  add_losses(sections, root);
+  add_search(sections, root);
   add_penalties(sections, root);
   add_coefficients(sections, root);
   add_certificates(sections, root, "Validation loss");

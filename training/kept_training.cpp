@@ -15,8 +15,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::string_view format_name = "bilevel-training";
-constexpr int format_version = 2;
+constexpr std::string_view training_format = "bilevel-training";
+constexpr int training_version = 2;
 
 Json number(double x) {
   return std::isfinite(x) ? Json(x) : Json(nullptr);
@@ -56,7 +56,7 @@ std::string write_kept(const std::string& path, const std::string& identity, con
   }
   // "format" first, by which the program knows its own files; the library sorts the others.
   const Json j{{"identity", identity},
-               {"version", format_version},
+               {"version", training_version},
                {"epoch", k.epoch},
                {"batch", k.batch},
                {"steps", k.steps},
@@ -66,7 +66,7 @@ std::string write_kept(const std::string& path, const std::string& identity, con
                {"sizes", sizes},
                {"epochs", epochs}};
   const std::string rest = j.dump();
-  std::string text = fmt::format("{{\"format\":\"{}\",{}\n", format_name, rest.substr(1)) + bytes;
+  std::string text = fmt::format("{{\"format\":\"{}\",{}\n", training_format, rest.substr(1)) + bytes;
   // Over the line of text too: it says where in the rows the run stands.
   text += fmt::format("{:016x}", bilevel::checksum(text));
   return bilevel::replace_file(path, text);
@@ -83,8 +83,8 @@ KeptTraining read_kept(const std::string& path, const std::string& identity) {
   try {
     bilevel::require_shallow(std::string_view(*text).substr(0, end));
     const Json j = Json::parse(text->substr(0, end));
-    if (j.value("format", "") != format_name) throw InvalidInput("it keeps no training run");
-    if (j.at("version") != format_version)
+    if (j.value("format", "") != training_format) throw InvalidInput("it keeps no training run");
+    if (j.at("version") != training_version)
       throw InvalidInput("it was written by another version of this program");
     if (j.at("identity") != identity)
       throw InvalidInput("it keeps a run on other data or with another network");

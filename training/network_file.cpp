@@ -16,11 +16,11 @@
 namespace training {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 namespace networks = bilevel::networks;
 
-constexpr std::string_view format_name = "bilevel-network";
-constexpr int format_version = 2;
+constexpr std::string_view network_format = "bilevel-network";
+constexpr int network_version = 2;
 
 template <class Vector>
 std::string packed(const Vector& x) {
@@ -44,25 +44,25 @@ Vector unpacked(const std::string& text) {
 std::string network_text(const SavedNetwork& n, const std::string& program_version) {
   const networks::Architecture& a = n.settings.architecture;
   const networks::RelaxationOptions& free = n.settings.propagation.free;
-  const Json j{{"format", format_name},
-               {"version", format_version},
-               {"program", program_version},
-               {"energy", name(a.energy)},
-               {"layers", a.layers},
-               {"activation", name(a.activation)},
-               {"read_out", name(a.read_out)},
-               {"input_gain", a.input_gain},
-               {"gain", a.gain},
-               {"schedule", name(free.schedule)},
-               {"step", free.step},
-               {"free_steps", free.max_steps},
-               {"tolerance", free.tolerance},
-               {"classes", n.classes},
-               {"shift", packed(n.shift)},
-               {"factor", packed(n.factor)},
-               {"imputed", packed(n.imputed)},
-               {"schema", n.schema.features > 0 ? tuning::encode(n.schema) : Json(nullptr)},
-               {"weights", packed(n.theta)}};
+  const OrderedJson j{{"format", network_format},
+                      {"version", network_version},
+                      {"program", program_version},
+                      {"energy", name(a.energy)},
+                      {"layers", a.layers},
+                      {"activation", name(a.activation)},
+                      {"read_out", name(a.read_out)},
+                      {"input_gain", a.input_gain},
+                      {"gain", a.gain},
+                      {"schedule", name(free.schedule)},
+                      {"step", free.step},
+                      {"free_steps", free.max_steps},
+                      {"tolerance", free.tolerance},
+                      {"classes", n.classes},
+                      {"shift", packed(n.shift)},
+                      {"factor", packed(n.factor)},
+                      {"imputed", packed(n.imputed)},
+                      {"schema", n.schema.features > 0 ? tuning::encode(n.schema) : OrderedJson(nullptr)},
+                      {"weights", packed(n.theta)}};
   return j.dump(1) + "\n";
 }
 
@@ -74,12 +74,12 @@ SavedNetwork read_network(const std::string& path) {
   if (!text) throw refuse("the file cannot be read");
   try {
     bilevel::require_shallow(*text);
-    const Json j = Json::parse(*text);
-    if (!j.is_object() || j.value("format", "") != format_name)
+    const OrderedJson j = OrderedJson::parse(*text);
+    if (!j.is_object() || j.value("format", "") != network_format)
       throw InvalidInput("it is no network of bilevel");
-    if (const auto version = bilevel::whole_number(j.at("version")); version != format_version)
+    if (const auto version = bilevel::whole_number(j.at("version")); version != network_version)
       throw InvalidInput(
-          fmt::format("it has version {}, this program reads version {}", version, format_version));
+          fmt::format("it has version {}, this program reads version {}", version, network_version));
     SavedNetwork n;
     networks::Architecture& a = n.settings.architecture;
     a.energy = networks::energy_of(j.at("energy").get<std::string>());
@@ -112,7 +112,7 @@ SavedNetwork read_network(const std::string& path) {
       throw InvalidInput("its columns do not fit its first layer");
     networks::require_parameters(a, n.theta.cast<double>());
     return n;
-  } catch (const Json::exception&) {
+  } catch (const OrderedJson::exception&) {
     throw refuse("it is damaged or cut off");
   } catch (const InvalidInput& error) {
     throw refuse(error.what());
@@ -121,7 +121,7 @@ SavedNetwork read_network(const std::string& path) {
 
 bool is_network(const std::string& path) {
   const std::optional<std::string> text = bilevel::read_json_file(path);
-  return text && text->find(fmt::format("\"{}\"", format_name)) != std::string::npos;
+  return text && text->find(fmt::format("\"{}\"", network_format)) != std::string::npos;
 }
 
 Matrix outputs_of(const SavedNetwork& n, const bilevel::data::Dataset& d) {

@@ -10,6 +10,7 @@
 #include <bilevel/data/moments.hpp>
 #include <bilevel/data/split.hpp>
 
+#include "classes.hpp"
 #include "gather.hpp"
 
 namespace tuning {
@@ -46,37 +47,27 @@ bool is_number(const std::string& text) {
   return rows_asked(text, "", std::numeric_limits<Index>::max() / 2).has_value();
 }
 
-/// The distinct values of a target, ascending, and what they are called.
-struct Classes {
-  std::vector<double> values;
-  std::vector<std::string> names;
+Classes labels_of(const Dataset& d) {
+  Classes classes = classes_of(d);
+  const std::size_t count = classes.values.size(), rows = static_cast<std::size_t>(d.rows());
+  if (count < 2)
+    throw InvalidInput(fmt::format(
+        "{}: every row has the same label: there is nothing to tell apart; check --target", d.source));
+  if (count > 1000 || (count > 10 ? 4 : 2) * count > rows)
+    throw InvalidInput(fmt::format(
+        "{}: the target '{}' has {} distinct values in {} rows: that is no class label; name the column of "
+        "labels by --target",
+        d.source, d.target_name, count, d.rows()));
+  return classes;
+}
 
-  explicit Classes(const Dataset& d) : values(d.target.begin(), d.target.end()) {
-    std::sort(values.begin(), values.end());
-    values.erase(std::unique(values.begin(), values.end()), values.end());
-    if (values.size() < 2)
-      throw InvalidInput(
-          fmt::format("{}: every row has the same label: there is nothing to tell apart; check "
-                      "--target",
-                      d.source));
-    const auto rows = static_cast<std::size_t>(d.rows());
-    if (values.size() > 1000 || (values.size() > 10 ? 4 : 2) * values.size() > rows)
-      throw InvalidInput(fmt::format(
-          "{}: the target '{}' has {} distinct values in {} rows: that is no class label; name the "
-          "column of labels by --target",
-          d.source, d.target_name, values.size(), d.rows()));
-    for (const double value : values)
-      names.push_back(d.levels.empty() ? fmt::format("{}", value)
-                                       : d.levels[static_cast<std::size_t>(value)]);
-  }
-  int of(const Dataset& d, Index row) const {
-    const auto place = std::lower_bound(values.begin(), values.end(), d.target[row]);
-    if (place == values.end() || *place != d.target[row])
-      throw InvalidInput(fmt::format("{}: row {} has the label '{}', which no row of the data has", d.source,
-                                     row + 1, d.target[row]));
-    return static_cast<int>(place - values.begin());
-  }
-};
+int class_in(const Classes& classes, const Dataset& d, Index row) {
+  const int number = classes.of(d.target[row]);
+  if (number < 0)
+    throw InvalidInput(fmt::format("{}: row {} has the label '{}', which no row of the data has", d.source,
+                                   row + 1, d.target[row]));
+  return number;
+}
 
 /// Takes rows out of the pool, the classes in their shares.
 std::vector<Index> draw(std::vector<Index>& pool, Index count, const Dataset& d, std::uint64_t seed) {
@@ -148,7 +139,7 @@ CleanData prepare_clean(const CleanTask& task) {
 
   std::vector<Index> pool(static_cast<std::size_t>(files[0].rows()));
   std::iota(pool.begin(), pool.end(), Index{0});
-  const Classes classes(files[0]);
+  const Classes classes = labels_of(files[0]);
   const auto part = [&](const std::string& text, const std::string& labels, const std::string& option,
                         std::uint64_t seed) {
     const auto count = rows_asked(text, option, static_cast<Index>(pool.size()));
@@ -226,7 +217,7 @@ CleanData prepare_clean(const CleanTask& task) {
   rows.insert(rows.end(), test.begin(), test.end());
   auto numbers = std::make_shared<std::vector<int>>();
   for (const Place& place : rows)
-    numbers->push_back(classes.of(files[static_cast<std::size_t>(place.file)], place.row));
+    numbers->push_back(class_in(classes, files[static_cast<std::size_t>(place.file)], place.row));
   if (task.corrupt > 0) {
     c.original.assign(numbers->begin(), numbers->begin() + c.training_rows);
     const auto drawn = data::draw_part(c.training_rows, task.corrupt, task.seed ^ 0x6e6f697365ULL);

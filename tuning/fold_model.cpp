@@ -16,7 +16,6 @@ using bilevel::problems::DataLoss;
 using bilevel::problems::Lasso;
 using bilevel::problems::PenalisedModel;
 using bilevel::problems::PenaltyMap;
-using bilevel::problems::kernels::Loss;
 
 /// A fit that was not begun, since everything is to end: others of huge models still wait behind it.
 FoldModel::Settled not_begun(bilevel::Status why, Vec start) {
@@ -186,28 +185,13 @@ class LassoFold final : public FoldModel {
   double log_scale_;
 };
 
-Loss loss_of(Model model) {
-  switch (model) {
-    case Model::logistic:
-      return Loss::logistic;
-    case Model::poisson:
-      return Loss::poisson;
-    case Model::huber:
-      return Loss::huber;
-    case Model::squared_hinge:
-      return Loss::squared_hinge;
-    default:
-      return Loss::squared;
-  }
-}
-
 }  // namespace
 
 std::unique_ptr<DataLoss> make_loss(const Prepared& p, std::vector<RowRange> ranges) {
   if (p.model == Model::softmax)
     return bilevel::problems::make_softmax_loss(p.outputs, p.samples, std::move(ranges));
-  return bilevel::problems::make_scalar_loss(loss_of(p.model), p.samples, std::move(ranges),
-                                             p.huber_threshold / p.target_scale);
+  return bilevel::problems::make_scalar_loss(p.model.loss, p.samples, std::move(ranges),
+                                             p.loss_parameter / p.target_scale);
 }
 
 std::unique_ptr<FoldModel> make_fold_model(const Prepared& p, const Part& part) {

@@ -188,7 +188,7 @@ double Folds::judges() const {
 }
 
 double Folds::likelihood_scale(const All& settled) {
-  if (prepared_.model == Model::logistic || prepared_.model == Model::softmax) return 1;
+  if (prepared_.model.probable()) return 1;
   const auto weights = row_weights();
   double slopes = 0, bends = 0;
   for (std::size_t k = 0; k < folds_.size(); ++k) {

@@ -15,8 +15,8 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::string_view format_name = "bilevel-grid";
-constexpr int format_version = 3;  // 1 had no checksum, 2 not the best states
+constexpr std::string_view grid_format = "bilevel-grid";
+constexpr int grid_version = 3;  // 1 had no checksum, 2 not the best states
 
 std::vector<Vec> states_of(const json& list) {
   std::vector<Vec> states;
@@ -41,7 +41,7 @@ Grid::Grid(std::string path, std::string identity, bool resume)
   const std::optional<std::string> text = bilevel::read_file(path_);
   if (!text) throw InvalidInput(fmt::format("cannot resume from {}: the file cannot be opened", path_));
   try {
-    const json file = json::parse(bilevel::unsealed(*text, format_name, format_version));
+    const json file = json::parse(bilevel::unsealed(*text, grid_format, grid_version));
     if (file.at("identity") != identity_) throw InvalidInput("it belongs to another run");
     for (const json& p : file.at("points")) {
       GridPoint point{p.at(0), bilevel::unknown, p.at(2)};
@@ -76,7 +76,7 @@ void Grid::add(GridPoint point, std::vector<Vec> phi) {
   file["phi"] = list_of(phi_);
   file["best"] = list_of(best_phi_);
   const std::string problem =
-      bilevel::replace_file(path_, bilevel::sealed(format_name, format_version, file.dump()), false);
+      bilevel::replace_file(path_, bilevel::sealed(grid_format, grid_version, file.dump()), false);
   if (!problem.empty()) throw InvalidInput(problem);
 }
 

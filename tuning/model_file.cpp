@@ -15,8 +15,8 @@ namespace {
 
 namespace data = bilevel::data;
 
-constexpr std::string_view format_name = "bilevel-model";
-constexpr int format_version = 1;
+constexpr std::string_view model_format = "bilevel-model";
+constexpr int model_version = 1;
 
 Json numbers(const Vec& x) {
   Json list = Json::array();
@@ -41,7 +41,7 @@ SavedModel make_saved(const Prepared& p, const Fitted& fitted) {
 }
 
 std::string model_text(const SavedModel& m, const std::string& program_version) {
-  Json j{{"format", format_name}, {"version", format_version}, {"program", program_version}};
+  Json j{{"format", model_format}, {"version", model_version}, {"program", program_version}};
   j["model"] = name(m.model);
   j["classes"] = m.classes;
   j["outputs"] = m.outputs;
@@ -70,11 +70,11 @@ SavedModel read_model(const std::string& path) {
   try {
     bilevel::require_shallow(*text);
     const Json j = Json::parse(*text);
-    if (!j.is_object() || j.value("format", "") != format_name)
+    if (!j.is_object() || j.value("format", "") != model_format)
       throw InvalidInput("it is no model of bilevel");
-    if (const auto version = bilevel::whole_number(j.at("version")); version != format_version)
+    if (const auto version = bilevel::whole_number(j.at("version")); version != model_version)
       throw InvalidInput(
-          fmt::format("it has version {}, this program reads version {}", version, format_version));
+          fmt::format("it has version {}, this program reads version {}", version, model_version));
     SavedModel m;
     m.model = model_named(j.at("model").get<std::string>());
     m.schema = decode_schema(j.at("schema"));
@@ -92,7 +92,7 @@ SavedModel read_model(const std::string& path) {
       throw InvalidInput("its columns do not ascend");
     if (m.outputs > 1 && m.model != Model::softmax)
       throw InvalidInput(fmt::format("a {} model has one output, not {}", name(m.model), m.outputs));
-    if (classifies(m.model) && static_cast<Index>(m.classes.size()) != std::max<Index>(2, m.outputs))
+    if (m.model.classifies() && static_cast<Index>(m.classes.size()) != std::max<Index>(2, m.outputs))
       throw InvalidInput("its classes do not fit its outputs");
     m.coefficients.resize(coefficients.size() + intercepts.size());
     m.coefficients << coefficients, intercepts;

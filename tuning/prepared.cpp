@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <set>
 
 #include <bilevel/data/moments.hpp>
 
+#include "classes.hpp"
 #include "example.hpp"
 #include "feature_groups.hpp"
 #include "gather.hpp"
@@ -18,35 +18,6 @@ namespace {
 namespace data = bilevel::data;
 namespace problems = bilevel::problems;
 using data::Dataset;
-
-std::string label_text(double value) {
-  return fmt::format("{}", value);
-}
-
-/// The classes of a target: levels of text, or the distinct numbers in ascending order.
-struct Classes {
-  std::vector<double> values;
-  std::vector<std::string> names;
-
-  int of(double value) const {
-    const auto place = std::lower_bound(values.begin(), values.end(), value);
-    return place != values.end() && *place == value ? static_cast<int>(place - values.begin()) : -1;
-  }
-};
-
-Classes classes_of(const Dataset& d) {
-  Classes c;
-  std::set<double> distinct;
-  for (const double value : d.target) {
-    distinct.insert(value);
-    if (distinct.size() > 10000) break;
-  }
-  for (const double value : distinct) {
-    c.values.push_back(value);
-    c.names.push_back(d.levels.empty() ? label_text(value) : d.levels[static_cast<std::size_t>(value)]);
-  }
-  return c;
-}
 
 Model chosen(const Task& task, const Dataset& d, const Classes& classes, std::vector<std::string>& notes) {
   if (task.model != Model::automatic) return task.model;
@@ -146,7 +117,7 @@ Prepared prepare(const Task& task) {
 
   const Classes classes = classes_of(first);
   p.model = chosen(task, first, classes, p.notes);
-  const bool classifier = classifies(p.model);
+  const bool classifier = p.model.classifies();
   if (!classifier && !first.levels.empty())
     throw InvalidInput(
         fmt::format("{}: the target '{}' is text ('{}', …): {} wants numbers; use --model logistic or "
@@ -280,7 +251,7 @@ Prepared prepare(const Task& task) {
       if (c < 0)
         throw InvalidInput(fmt::format("{}: row {} has the label '{}', which the training file does not have",
                                        files[static_cast<std::size_t>(rows[i].file)].source, rows[i].row + 1,
-                                       label_text(labels[static_cast<Index>(i)])));
+                                       labels[static_cast<Index>(i)]));
       (*numbers)[i] = c;
       if (p.outputs == 1) labels[static_cast<Index>(i)] = c == 0 ? -1 : 1;
     }
@@ -290,13 +261,17 @@ Prepared prepare(const Task& task) {
     p.samples.classes = numbers;
   } else {
     const auto train = labels.head(p.training_rows).array();
-    if (p.model == Model::poisson) {
+    const problems::LossKind& kind = p.model.loss_kind();
+    if (kind.target == problems::LossKind::Target::positive) {
       for (std::size_t i = 0; i < rows.size(); ++i)
-        if (labels[static_cast<Index>(i)] < 0)
-          throw InvalidInput(fmt::format("{}: row {} has the target {}; poisson wants counts, 0 or more",
+        if (!kind.takes(labels[static_cast<Index>(i)]))
+          throw InvalidInput(fmt::format("{}: row {} has the target {}; {} wants {}",
                                          files[static_cast<std::size_t>(rows[i].file)].source,
-                                         rows[i].row + 1, labels[static_cast<Index>(i)]));
-      if (train.maxCoeff() == 0) throw InvalidInput("poisson: every count of the training rows is 0");
+                                         rows[i].row + 1, labels[static_cast<Index>(i)], kind.model,
+                                         kind.wants));
+      if (train.maxCoeff() == 0)
+        throw InvalidInput(fmt::format("{}: every count of the training rows is 0", kind.model));
+      p.loss_parameter = task.loss_parameter > 0 ? task.loss_parameter : kind.usual_parameter(1);
     } else {
       const double mean = train.mean(), deviation = std::sqrt((train - mean).square().mean());
       if (!std::isfinite(deviation))
@@ -307,7 +282,7 @@ Prepared prepare(const Task& task) {
             "{}: the target is {} in every training row: there is nothing to learn", p.source, mean));
       p.target_shift = task.intercept ? mean : 0;
       p.target_scale = deviation;
-      p.huber_threshold = task.huber_threshold > 0 ? task.huber_threshold : 1.345 * deviation;
+      p.loss_parameter = task.loss_parameter > 0 ? task.loss_parameter : kind.usual_parameter(deviation);
       labels = (labels.array() - p.target_shift) / p.target_scale;
     }
   }

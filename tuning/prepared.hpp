@@ -50,7 +50,7 @@ struct Prepared {
   Vec stored_shift, stored_scale;
   /// Regression: what is learned is (target − shift)/scale, so that losses are of order one.
   double target_shift = 0, target_scale = 1;
-  double huber_threshold = 1;  ///< in units of the target
+  double loss_parameter = 1;  ///< of a loss that has one, in units of the target
 
   std::string source, format, storage, target, splitting;
   bilevel::data::Schema schema;

@@ -36,7 +36,7 @@ Quality Judged::quality() const {
   q.loss = mean * scale2;
   q.standard_error = error * scale2;
 
-  if (classifies(prepared_.model)) {
+  if (prepared_.model.classifies()) {
     const auto outputs = static_cast<std::size_t>(prepared_.outputs);
     double right = 0;
     for (std::size_t i = 0; i < n; ++i) {
@@ -49,11 +49,11 @@ Quality Judged::quality() const {
     if (outputs == 1) q.auc = area_under_curve(margins_, labels_, weights_);
     return q;
   }
-  // Residuals of the prediction in units of the target; Poisson predicts exp(margin).
+  // Residuals of the prediction in units of the target.
   double residual = 0, spread = 0, centre = 0;
   for (std::size_t i = 0; i < n; ++i) centre += weights_[i] * labels_[i] / total;
   for (std::size_t i = 0; i < n; ++i) {
-    const double predicted = prepared_.model == Model::poisson ? std::exp(margins_[i]) : margins_[i];
+    const double predicted = prepared_.model.loss_kind().predicted(margins_[i]);
     residual += weights_[i] * (predicted - labels_[i]) * (predicted - labels_[i]) / total;
     spread += weights_[i] * (labels_[i] - centre) * (labels_[i] - centre) / total;
   }

@@ -1,5 +1,6 @@
 #include "task.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -7,15 +8,29 @@
 namespace tuning {
 namespace {
 
-constexpr std::array<std::pair<Model, std::string_view>, 9> models{{{Model::automatic, "automatic"},
-                                                                    {Model::ridge, "ridge"},
-                                                                    {Model::logistic, "logistic"},
-                                                                    {Model::softmax, "softmax"},
-                                                                    {Model::poisson, "poisson"},
-                                                                    {Model::huber, "huber"},
-                                                                    {Model::squared_hinge, "squared-hinge"},
-                                                                    {Model::lasso, "lasso"},
-                                                                    {Model::elastic_net, "elastic-net"}}};
+struct Named {
+  Model model;
+  std::string_view name, title;
+};
+
+const std::vector<Named>& models() {
+  static const std::vector<Named> all = [] {
+    std::vector<Named> list{{Model::automatic, "automatic", "a model"}};
+    for (const auto& kind : bilevel::problems::loss_kinds())
+      list.push_back({kind.loss, kind.model, kind.title});
+    list.insert(list.end(), {{Model::softmax, "softmax", "a softmax regression"},
+                             {Model::lasso, "lasso", "a lasso"},
+                             {Model::elastic_net, "elastic-net", "an elastic net"}});
+    return list;
+  }();
+  return all;
+}
+
+const Named& entry_of(Model model) {
+  return *std::find_if(models().begin(), models().end(),
+                       [&](const Named& each) { return each.model == model; });
+}
+
 constexpr std::array<std::pair<Penalty, std::string_view>, 5> penalties{
     {{Penalty::automatic, "auto"},
      {Penalty::global, "global"},
@@ -23,22 +38,34 @@ constexpr std::array<std::pair<Penalty, std::string_view>, 5> penalties{
      {Penalty::per_group, "per-group"},
      {Penalty::per_class, "per-class"}}};
 
-template <class Table>
-auto find(const Table& table, std::string_view text, std::string_view what) {
-  std::vector<std::string_view> names;
-  for (const auto& [value, name] : table) {
-    if (name == text) return value;
-    names.push_back(name);
-  }
+[[noreturn]] void refuse(std::string_view what, std::string_view text,
+                         const std::vector<std::string_view>& names) {
   throw InvalidInput(fmt::format("there is no {} '{}'; there are: {}", what, text, fmt::join(names, ", ")));
 }
 
 }  // namespace
 
+bool Model::classifies() const {
+  using Target = bilevel::problems::LossKind::Target;
+  return kind == Kind::softmax || (kind == Kind::by_loss && loss_kind().target == Target::classes);
+}
+
+bool Model::probable() const {
+  return kind == Kind::softmax || (kind == Kind::by_loss && loss_kind().probable);
+}
+
 std::string_view name(Model model) {
-  for (const auto& [value, text] : models)
-    if (value == model) return text;
-  return "";
+  return entry_of(model).name;
+}
+
+std::string_view title(Model model) {
+  return entry_of(model).title;
+}
+
+std::vector<std::string_view> model_names() {
+  std::vector<std::string_view> names;
+  for (const Named& each : models()) names.push_back(each.name);
+  return names;
 }
 
 std::string_view name(Penalty penalty) {
@@ -48,15 +75,18 @@ std::string_view name(Penalty penalty) {
 }
 
 Model model_named(std::string_view text) {
-  return find(models, text, "model");
+  for (const Named& each : models())
+    if (each.name == text) return each.model;
+  refuse("model", text, model_names());
 }
 
 Penalty penalty_named(std::string_view text) {
-  return find(penalties, text, "penalty");
-}
-
-bool classifies(Model model) {
-  return model == Model::logistic || model == Model::softmax || model == Model::squared_hinge;
+  std::vector<std::string_view> names;
+  for (const auto& [value, name] : penalties) {
+    if (name == text) return value;
+    names.push_back(name);
+  }
+  refuse("penalty", text, names);
 }
 
 void Task::validate() const {
@@ -71,8 +101,11 @@ void Task::validate() const {
                 "must be positive and finite");
   wrong.require(prior_width > 0, "prior-width", prior_width, "must be positive; inf for no prior");
   wrong.require(iterations >= 0, "iterations", iterations, "must be zero or more");
-  wrong.require(huber_threshold >= 0 && std::isfinite(huber_threshold), "huber-threshold", huber_threshold,
-                "must be zero or more and finite");
+  if (loss_parameter != 0) {
+    const auto& kind = model.loss_kind();
+    wrong.require(loss_parameter >= kind.least_parameter && loss_parameter <= kind.largest_parameter,
+                  kind.parameter, loss_parameter, "must be positive and of a usual size");
+  }
   wrong.require(penalty != Penalty::per_class || model == Model::softmax || model == Model::automatic,
                 "penalty", "per-class", "is for softmax");
   wrong.throw_if_any();

@@ -262,10 +262,13 @@ void Run::finish(const Family& family) {
       result_.choice.answers.push_back(
           result_.tuned.theta[0] == least
               ? fmt::format("One λ for all: {:.4g}, where the validation loss is least", std::exp(least))
-              : fmt::format("One λ for all: {:.4g} of the grid; about {:.0f} rows make up the loss, too few "
-                            "to tell it "
-                            "from {:.4g}, where that is least and was certified",
-                            std::exp(best_.log_lambda), pilot_.rows, std::exp(least)));
+          : pilot_.rows < many_rows
+              ? fmt::format("One λ for all: {:.4g} of the grid; about {:.0f} rows make up the loss, too few "
+                            "to tell it from {:.4g}, where that is least and was certified",
+                            std::exp(best_.log_lambda), pilot_.rows, std::exp(least))
+              : fmt::format(
+                    "One λ for all: {:.4g} of the grid; the certified {:.4g} beside it does no better",
+                    std::exp(best_.log_lambda), std::exp(least)));
   } else if (result_.tuned.validation_loss > result_.grid.validation_loss) {
     result_.warnings.push_back("tuning found nothing better than the best single λ, which is kept");
     result_.tuned = result_.grid;

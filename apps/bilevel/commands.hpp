@@ -1,6 +1,8 @@
 #pragma once
 
 #include <functional>
+#include <string_view>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -15,5 +17,14 @@ std::function<int()> add_tune(CLI::App& program);
 std::function<int()> add_predict(CLI::App& program);
 std::function<int()> add_clean(CLI::App& program);
 std::function<int()> add_train(CLI::App& program);
+
+struct Command {
+  std::string_view name;
+  std::function<int()> (*add)(CLI::App& program);
+};
+
+/// What main does: the process is made ready, one of the commands runs, failures become messages and exit
+/// codes.
+int run_program(int argc, char** argv, const std::vector<Command>& commands);
 
 }  // namespace app

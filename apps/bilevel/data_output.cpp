@@ -1,5 +1,6 @@
 #include "data_output.hpp"
 
+#include <algorithm>
 #include <string_view>
 
 #include "terminal.hpp"
@@ -17,34 +18,17 @@ std::string quoted(std::string_view word) {
   return text + "'";
 }
 
-std::string loss_text(tuning::Model model) {
-  switch (model) {
-    case tuning::Model::logistic:
-      return "log(1 + exp(−y_i m_i))";
-    case tuning::Model::softmax:
-      return "log Σ_c exp(m_ic) − m_iy";
-    case tuning::Model::poisson:
-      return "exp(m_i) − y_i m_i";
-    case tuning::Model::huber:
-      return "h(m_i − y_i)";
-    case tuning::Model::squared_hinge:
-      return "½ max(0, 1 − y_i m_i)²";
-    default:
-      return "½ (m_i − y_i)²";
-  }
+std::string_view loss_text(tuning::Model model) {
+  return model == tuning::Model::softmax ? "log Σ_c exp(m_ic) − m_iy" : model.loss_kind().formula;
 }
 
 /// What the letters of that text stand for.
 std::string where_text(const tuning::Prepared& p) {
-  switch (p.model) {
-    case tuning::Model::logistic:
-    case tuning::Model::squared_hinge:
-      return fmt::format("; y_i = +1 is '{}', −1 is '{}'", p.classes.at(1), p.classes.at(0));
-    case tuning::Model::huber:
-      return "; h(r) = ½r² where |r| ≤ k, k|r| − ½k² beyond";
-    default:
-      return "";
-  }
+  if (p.model == tuning::Model::softmax) return "";
+  if (p.model.classifies())
+    return fmt::format("; y_i = +1 is '{}', −1 is '{}'", p.classes.at(1), p.classes.at(0));
+  const std::string_view legend = p.model.loss_kind().legend;
+  return legend.empty() ? "" : fmt::format("; {}", legend);
 }
 
 }  // namespace
@@ -83,13 +67,17 @@ Json describe_model(const tuning::Task& task, const tuning::Prepared& p) {
                                                                                : "½ Σ_j exp(θ_j) Σ_c φ_jc²")
                       : std::string("½ Σ_j exp(θ_j) φ_j²");
   Json j{{"name", name(p.model)},
+         {"title", title(p.model)},
          {"penalty", name(task.penalty)},
          {"intercept", task.intercept},
          {"inner", fmt::format("mean over the training rows of [{}] + {}{}", loss_text(p.model), penalty,
                                where_text(p))},
          {"outer", fmt::format("mean over the validation rows of [{}], without penalty{}", loss_text(p.model),
                                p.held_out ? "" : ", and the mean of that over the folds")}};
-  if (p.model == tuning::Model::huber) j["huber_threshold"] = p.huber_threshold;
+  if (std::string key(p.model.loss_kind().parameter); !key.empty()) {
+    std::replace(key.begin(), key.end(), '-', '_');
+    j[key] = p.loss_parameter;
+  }
   return j;
 }
 

@@ -86,8 +86,8 @@ int run(const PredictArguments& a) {
         model.status, model.verdict);
 
   std::string text;
-  const bool classifier = tuning::classifies(model.model);
-  const bool probable = classifier && model.model != tuning::Model::squared_hinge;
+  const bool classifier = model.model.classifies();
+  const bool probable = model.model.probable();
   text += "prediction";
   if (probable)
     for (const std::string& each : model.classes) text += "," + csv_cell("probability of " + each);
@@ -97,7 +97,7 @@ int run(const PredictArguments& a) {
   const Eigen::MatrixXd p = probable ? tuning::probabilities(model, m) : Eigen::MatrixXd();
   for (Index i = 0; i < m.rows(); ++i) {
     if (!classifier) {
-      text += fmt::format("{}\n", model.model == tuning::Model::poisson ? std::exp(m(i, 0)) : m(i, 0));
+      text += fmt::format("{}\n", model.model.loss_kind().predicted(m(i, 0)));
       continue;
     }
     Index best = m(i, 0) > 0 ? 1 : 0;

@@ -26,11 +26,11 @@ Json list(const std::vector<double>& numbers) {
   return j;
 }
 
-Json describe(const Trace& trace) {
+Json trace_of(const Trace& trace) {
   return {{"beta", trace.beta}, {"energy", list(trace.energy)}, {"moved", list(trace.moved)}};
 }
 
-Json describe(const Epoch& e) {
+Json epoch_of(const Epoch& e) {
   return {{"epoch", e.epoch},
           {"train_error", number(e.train_error)},
           {"test_error", number(e.test_error)},
@@ -141,7 +141,7 @@ Json train_result(const std::string& command_line, const Settings& s, const Trai
                    {"seed", s.seed},
                    {"threads", bilevel::problems::kernels::threads()}};
   j["epochs"] = Json::array();
-  for (const Epoch& e : r.epochs) j["epochs"].push_back(describe(e));
+  for (const Epoch& e : r.epochs) j["epochs"].push_back(epoch_of(e));
   if (r.probe)
     j["probe"] = {{"samples", r.probe->samples},
                   {"estimator", s.estimator},
@@ -151,9 +151,9 @@ Json train_result(const std::string& command_line, const Settings& s, const Trai
                   {"exact", r.probe->exact},
                   {"certificate", describe(r.probe->certificate)}};
   if (!r.traces.empty()) {
-    j["relaxation"] = {{"free", describe(r.traces.front())}, {"nudged", Json::array()}};
+    j["relaxation"] = {{"free", trace_of(r.traces.front())}, {"nudged", Json::array()}};
     for (std::size_t i = 1; i < r.traces.size(); ++i)
-      j["relaxation"]["nudged"].push_back(describe(r.traces[i]));
+      j["relaxation"]["nudged"].push_back(trace_of(r.traces[i]));
   }
   if (data.image) j["weights"] = weight_images(s, data, r.theta);
   const std::size_t classes = data.classes.size();

@@ -2,7 +2,9 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <string_view>
 
 #include "commands.hpp"
 #include "data_arguments.hpp"
@@ -31,6 +33,7 @@ struct TuneArguments {
   std::string json, report, save, checkpoint;
   bool resume = false, no_standardize = false, no_intercept = false, no_stratify = false, cv_given = false;
   bool prior_given = false;
+  std::map<std::string_view, double> parameters;  // of losses, by the names of the models
   std::string command_line;
 };
 
@@ -49,7 +52,7 @@ std::string identity_of(const tuning::Task& t, const tuning::Prepared& p) {
   return fmt::format(
       "tune {} {:016x} model={} penalty={} prior={} {} intercept={} bounds={}:{}{} grid={} huber={} seed={}",
       as_utf8(p.source), print, name(p.model), name(t.penalty), t.prior_width, p.splitting, t.intercept,
-      t.lower, t.upper, t.bounds_given ? " fixed" : "", t.grid, p.huber_threshold, t.seed);
+      t.lower, t.upper, t.bounds_given ? " fixed" : "", t.grid, p.loss_parameter, t.seed);
 }
 
 Json penalties(const TuneResult& r) {
@@ -263,7 +266,7 @@ void require_utf8(const tuning::Prepared& p) {
 /// Options that would change nothing: the person expects that they do.
 void refuse_contradictions(const TuneArguments& a) {
   const tuning::Task& t = a.task;
-  const auto refuse = [](bool wrong, const char* text) {
+  const auto refuse = [](bool wrong, std::string_view text) {
     if (wrong) throw InvalidInput(fmt::format("tune: {}", text));
   };
   const bool grouped = t.penalty == tuning::Penalty::per_group || t.penalty == tuning::Penalty::automatic;
@@ -274,7 +277,10 @@ void refuse_contradictions(const TuneArguments& a) {
   refuse(!t.groups.empty() && t.group_separator != 0, "--groups and --group-separator: give one of the two");
   refuse(t.refit && t.validation.empty(),
          "--refit is for --validation; with folds the final model has all rows anyway");
-  refuse(t.huber_threshold > 0 && t.model != tuning::Model::huber, "--huber-threshold is for --model huber");
+  for (const auto& kind : bilevel::problems::loss_kinds())
+    if (const auto given = a.parameters.find(kind.model); given != a.parameters.end() && given->second > 0)
+      refuse(t.model != tuning::Model(kind.loss),
+             fmt::format("--{} is for --model {}", kind.parameter, kind.model));
   refuse(a.cv_given && !t.reading.split.empty(), "--split names the folds or parts itself: leave --cv out");
   refuse(!t.validation_labels.empty() && t.validation.empty(),
          "--validation-labels goes with --validation FILE");
@@ -294,6 +300,8 @@ int run(TuneArguments a) {
   if (a.cv_given && !task.validation.empty())
     throw InvalidInput("tune: --cv and --validation: give one of the two");
   task.model = tuning::model_named(a.model);
+  if (const auto given = a.parameters.find(a.model); given != a.parameters.end())
+    task.loss_parameter = given->second;
   task.penalty = tuning::penalty_named(a.penalty);
   std::tie(task.lower, task.upper) = bounds_argument(a.bounds);
   task.standardize = !a.no_standardize;
@@ -360,10 +368,8 @@ std::function<int()> add_tune(CLI::App& program) {
       ->type_name("DATA");
   command.add_flag("--example", t.example, "Use built-in data: 4 strong features among 60");
   command
-      .add_option(
-          "--model", a->model,
-          "ridge, logistic, softmax, poisson, huber, squared-hinge, lasso or elastic-net (automatic: by the "
-          "target)")
+      .add_option("--model", a->model,
+                  fmt::format("{} (automatic: by the target)", fmt::join(tuning::model_names(), ", ")))
       ->capture_default_str();
   command
       .add_option("--penalty", a->penalty,
@@ -399,12 +405,13 @@ std::function<int()> add_tune(CLI::App& program) {
   command.add_flag("--no-intercept", a->no_intercept, "Leave the intercept out");
   command.add_flag("--no-stratify", a->no_stratify, "Split without regard to the classes");
   command.add_flag("--refit", t.refit, "With --validation: train the final model on those rows too");
-  command
-      .add_option(
-          "--huber-threshold", t.huber_threshold,
-          "Where Huber's loss turns linear, in units of the target (default: 1.345 standard deviations)")
-      ->type_name("X")
-      ->check(positive);
+  for (const auto& kind : bilevel::problems::loss_kinds())
+    if (!kind.parameter.empty())
+      command
+          .add_option(fmt::format("--{}", kind.parameter), a->parameters[kind.model],
+                      std::string(kind.parameter_help))
+          ->type_name("X")
+          ->check(positive);
   command.add_option("--grid", t.grid, "How many single λ to try first")
       ->type_name("N")
       ->capture_default_str();

@@ -8,17 +8,10 @@
 
 #include <fmt/format.h>
 
+#include "data/complaint.hpp"
+
 namespace bilevel::data {
 namespace {
-
-void check_rows(const std::vector<Index>& rows, Index available) {
-  for (const Index row : rows) {
-    if (row < 0 || row >= available) {
-      throw InvalidInput(
-          fmt::format("take_rows: row {} of {} rows, which are counted from 0", row, available));
-    }
-  }
-}
 
 Eigen::VectorXd take(const Eigen::VectorXd& values, const std::vector<Index>& rows) {
   if (values.size() == 0) return {};
@@ -87,7 +80,7 @@ Index Dataset::nonzeros() const {
 }
 
 DenseRows take_rows(const DenseRows& x, const std::vector<Index>& rows) {
-  check_rows(rows, x.rows());
+  check_rows("take_rows", rows, x.rows());
   DenseRows taken(static_cast<Index>(rows.size()), x.cols());
   const auto bytes = static_cast<std::size_t>(x.cols()) * sizeof(double);
 #pragma omp parallel for schedule(static) if (taken.size() > 65536)
@@ -98,7 +91,7 @@ DenseRows take_rows(const DenseRows& x, const std::vector<Index>& rows) {
 }
 
 SparseRows take_rows(const SparseRows& x, const std::vector<Index>& rows) {
-  check_rows(rows, x.rows());
+  check_rows("take_rows", rows, x.rows());
   const int* const starts = x.outerIndexPtr();
   const auto size_of = [&](Index row) { return Index{starts[row + 1]} - starts[row]; };
   Index entries = 0;

@@ -8,21 +8,13 @@
 
 #include <bilevel/outcome/violations.hpp>
 
+#include "data/complaint.hpp"
 #include "outcome/pool.hpp"
 
 namespace bilevel::data {
 namespace {
 
-using Table = Eigen::ArrayXXd;  // a column of the data a row, a part of the rows a column
-
-void check_rows(const std::vector<Index>& rows, Index available) {
-  for (const Index row : rows) {
-    if (row < 0 || row >= available) {
-      throw InvalidInput(
-          fmt::format("column_moments: row {} of {} rows, which are counted from 0", row, available));
-    }
-  }
-}
+using Sums = Eigen::ArrayXXd;  // a column of the data a row, a part of the rows a column
 
 /// How many parts the rows are cut into. It depends on the data alone, so that sums have one order however
 /// many threads there are, and the sums of all parts stay smaller than the data.
@@ -51,7 +43,7 @@ Eigen::VectorXd deviation_of(const Eigen::ArrayXd& squares, const Eigen::ArrayXd
 }  // namespace
 
 ColumnMoments column_moments(const DenseRows& x, const std::vector<Index>& rows) {
-  check_rows(rows, x.rows());
+  check_rows("column_moments", rows, x.rows());
   const Index columns = x.cols(), count = static_cast<Index>(rows.size());
   const auto row_at = [&](Index i) { return x.data() + rows[static_cast<std::size_t>(i)] * columns; };
   // Every sum is taken of the distance to a value of the column: a constant column has only zeros.
@@ -62,7 +54,7 @@ ColumnMoments column_moments(const DenseRows& x, const std::vector<Index>& rows)
     if (i < count) pivot[j] = row_at(i)[j];
   }
   const Index parts = part_count(count, count * columns, columns);
-  Table sums = Table::Zero(columns, parts), counts = sums, largest = sums;
+  Sums sums = Sums::Zero(columns, parts), counts = sums, largest = sums;
   for_parts(parts, count, [&](Index part, Index first, Index last) {
     double* const sum = sums.col(part).data();
     double* const number = counts.col(part).data();
@@ -79,7 +71,7 @@ ColumnMoments column_moments(const DenseRows& x, const std::vector<Index>& rows)
   });
   const Eigen::ArrayXd number = counts.rowwise().sum();
   const Eigen::ArrayXd mean = pivot + sums.rowwise().sum() / number.max(1.0);
-  Table squares = Table::Zero(columns, parts);
+  Sums squares = Sums::Zero(columns, parts);
   sums.setZero();
   for_parts(parts, count, [&](Index part, Index first, Index last) {
     double* const sum = sums.col(part).data();
@@ -98,7 +90,7 @@ ColumnMoments column_moments(const DenseRows& x, const std::vector<Index>& rows)
 }
 
 ColumnMoments column_moments(const SparseRows& x, const std::vector<Index>& rows) {
-  check_rows(rows, x.rows());
+  check_rows("column_moments", rows, x.rows());
   const Index columns = x.cols(), count = static_cast<Index>(rows.size());
   const int* const starts = x.outerIndexPtr();
   // visit(column, value) for each stored entry of some of the rows.
@@ -115,7 +107,7 @@ ColumnMoments column_moments(const SparseRows& x, const std::vector<Index>& rows
   pivot = pivot.isNaN().select(0.0, pivot);
 
   const Index parts = part_count(count, x.nonZeros(), columns);
-  Table sums = Table::Zero(columns, parts), stored = sums, missing = sums, largest = sums;
+  Sums sums = Sums::Zero(columns, parts), stored = sums, missing = sums, largest = sums;
   for_parts(parts, count, [&](Index part, Index first, Index last) {
     for_entries(first, last, [&](int j, double value) {
       if (std::isnan(value)) {
@@ -133,7 +125,7 @@ ColumnMoments column_moments(const SparseRows& x, const std::vector<Index>& rows
   const Eigen::ArrayXd least = number.max(1.0);
   // A full column is treated as a dense one; elsewhere the zeros that are not stored count in.
   const Eigen::ArrayXd mean = (held == number).select(pivot + sum / least, (held * pivot + sum) / least);
-  Table squares = Table::Zero(columns, parts);
+  Sums squares = Sums::Zero(columns, parts);
   sums.setZero();
   for_parts(parts, count, [&](Index part, Index first, Index last) {
     for_entries(first, last, [&](int j, double value) {

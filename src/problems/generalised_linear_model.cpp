@@ -19,11 +19,9 @@ using Mat = Eigen::MatrixXd;
 namespace {
 
 constexpr double unit = 0x1p-53;
-// std::exp errs by less than one unit in the last place.
-constexpr double exp_down = 1 - 4 * unit, exp_up = 1 + 4 * unit;
 
 GeneralisedLinearModel::LossBounds bounds_of(kernels::Loss loss) {
-  const LossShape shape = shape_of(loss);
+  const LossShape shape = kind_of(loss).shape(1, {});
   return {loss == kernels::Loss::squared ? 1.0 : 0.0, shape.largest_curvature, shape.curvature_lipschitz,
           shape.largest_slope};
 }

@@ -20,12 +20,6 @@ using Vec = Eigen::VectorXd;
 
 namespace {
 
-constexpr double exp_up = 1 + 8 * 0x1p-53;
-
-std::size_t at(Index i) {
-  return static_cast<std::size_t>(i);
-}
-
 double sum_over(const Vec& values, const std::vector<Index>& which, bool intercept) {
   double sum = intercept ? 1 : 0;
   for (const Index j : which) sum += values[j];

@@ -14,10 +14,6 @@ using Mat = Eigen::MatrixXd;
 
 namespace {
 
-std::size_t at(Index i) {
-  return static_cast<std::size_t>(i);
-}
-
 }  // namespace
 
 void LassoCurvature::gather(const Vec& v) {

@@ -21,10 +21,6 @@ constexpr long most_rounds = 500;
 constexpr long most_sweeps = 20000;
 constexpr Index first_entrants = 64;
 
-std::size_t at(Index i) {
-  return static_cast<std::size_t>(i);
-}
-
 double soft_threshold(double x, double threshold) {
   return x > threshold ? x - threshold : x < -threshold ? x + threshold : 0;
 }

@@ -21,10 +21,6 @@ namespace {
 constexpr Index rows_in_block = 256;
 constexpr Index columns_in_chunk = 32;
 
-std::size_t at(Index i) {
-  return static_cast<std::size_t>(i);
-}
-
 const double* weights_of(const DataLoss& loss) {
   return loss.samples().weights ? loss.samples().weights->data() : nullptr;
 }

@@ -6,6 +6,10 @@
 
 namespace bilevel::problems {
 
+inline std::size_t at(Index i) {
+  return static_cast<std::size_t>(i);
+}
+
 /// C_jk = mean of (x̃_j − m_j)(x̃_k − m_k) over the training rows, m the means where there is an intercept
 /// (which coordinate descent then need not visit) and 0 otherwise. It does not depend on θ: columns are added
 /// as features are met and serve every later θ. Where the features are few it holds all from the beginning.

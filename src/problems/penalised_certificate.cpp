@@ -15,12 +15,6 @@ namespace bilevel::problems {
 using Vec = Eigen::VectorXd;
 using Mat = Eigen::MatrixXd;
 
-namespace {
-
-constexpr double exp_up = 1 + 4 * 0x1p-53;
-
-}  // namespace
-
 PenalisedModel::Sizes PenalisedModel::sizes(DataLoss& loss, const Extent& extent, const Mat& moments) const {
   // A margin has one output: its row meets one unit a feature, at most the largest.
   Vec unit(features_ + 1);
@@ -178,7 +172,7 @@ double PenalisedModel::residual_rounding(DataLoss& loss, const Sizes& s, double 
   if (loss.keeps_moments()) slope += stored * norm_psi;
   // Errors e_i of the slopes reach the gradient as ‖mean e_i z_i‖ ≤ √(‖mean z zᵀ‖·mean e²); the sum itself
   // errs by γ of the mean of |slope_i||x_ij| and of |slope_i||shift_j|.
-  return gamma(loss.depths().sum + 24) * slope * stored +
+  return gamma(loss.depths().sum + 48) * slope * stored +
          bend * std::sqrt(s.second_moment) * margin_error(loss, std::sqrt(s.stored_square), s, norm_psi) +
          1e-307 * stored;
 }

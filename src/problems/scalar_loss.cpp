@@ -18,30 +18,24 @@ constexpr double infinite = std::numeric_limits<double>::infinity();
 /// Up to here the matrix of the squared loss, which is the same everywhere, is formed once: later values and
 /// products cost d² instead of n·d.
 constexpr Index kept_gram = 1200;
-/// Up to here the second moments are formed once, for the certificates.
-constexpr Index kept_moments = 300;
 /// Up to here a matrix that changes with u is formed where it is asked for.
 constexpr Index formed_gram = 2000;
 
-void require_labels(Loss loss, const Vec& labels, const std::vector<RowRange>& ranges) {
+void require_labels(const LossKind& kind, const Vec& labels, const std::vector<RowRange>& ranges) {
   for (const auto& [first, last] : ranges)
-    for (Index i = first; i < last; ++i) {
-      const double y = labels[i];
-      if ((loss == Loss::logistic || loss == Loss::squared_hinge) && y != 1 && y != -1)
-        throw InvalidInput(
-            fmt::format("the label in row {} (counted from 0) is {}; this loss wants -1 and 1", i, y));
-      if (loss == Loss::poisson && y < 0)
-        throw InvalidInput(
-            fmt::format("the target in row {} (counted from 0) is {}; Poisson wants counts ≥ 0", i, y));
-    }
+    for (Index i = first; i < last; ++i)
+      if (!kind.takes(labels[i]))
+        throw InvalidInput(fmt::format("the label in row {} (counted from 0) is {}; {} wants {}", i,
+                                       labels[i], kind.model, kind.wants));
 }
 
 /// One range of rows with the scratch that its kernels need.
 struct Segment {
-  Segment(const Samples& samples, RowRange range, double threshold)
+  Segment(const Samples& samples, RowRange range, double parameter)
       : rows{samples.labels->data() + range.first,
              samples.weights ? samples.weights->data() + range.first : nullptr,
-             samples.offsets ? samples.offsets->data() + range.first : nullptr, threshold} {
+             samples.offsets ? samples.offsets->data() + range.first : nullptr, parameter,
+             std::log(parameter)} {
     if (samples.matrix->sparse()) {
       sparse = samples.matrix->sparse_rows(range);
       sparse_workspace.emplace(*sparse);
@@ -85,38 +79,41 @@ struct Segment {
 
 class ScalarLoss : public DataLoss {
  public:
-  ScalarLoss(Loss loss, Samples samples, std::vector<RowRange> ranges, double threshold)
+  ScalarLoss(Loss loss, Samples samples, std::vector<RowRange> ranges, double parameter)
       : DataLoss(std::move(samples), std::move(ranges)),
-        loss_(loss),
-        threshold_(threshold),
+        kind_(kind_of(loss)),
+        parameter_(parameter),
         inverse_weight_(1 / total_weight_),
         size_(samples_.matrix->features() + 1) {
     if (!samples_.labels) throw InvalidInput("data loss: there are no labels");
-    require_labels(loss, *samples_.labels, ranges_);
-    double sum = 0;
+    require_labels(kind_, *samples_.labels, ranges_);
+    labels_ = {0, 0};
     for (const auto& range : ranges_) {
-      segments_.emplace_back(samples_, range, threshold);
-      for (Index i = range.first; i < range.second; ++i)
-        sum += (samples_.weights ? (*samples_.weights)[i] : 1) * (*samples_.labels)[i];
+      segments_.emplace_back(samples_, range, parameter);
+      for (Index i = range.first; i < range.second; ++i) {
+        labels_.mean += (samples_.weights ? (*samples_.weights)[i] : 1) * (*samples_.labels)[i];
+        labels_.largest = std::max(labels_.largest, std::abs((*samples_.labels)[i]));
+      }
     }
-    mean_label_ = sum * inverse_weight_;
+    labels_.mean *= inverse_weight_;
+    shape_ = kind_.shape(parameter_, labels_);
     scratch_ = unit_ = Vec::Zero(size_);
     unit_[size_ - 1] = 1;
-    if (loss_ != Loss::squared) {
+    if (!constant()) {
       bend_ = Vec::Zero(row_count());
       bend_point_ = Vec::Zero(size_);
     }
   }
 
-  LossShape shape() const override { return shape_of(loss_, threshold_, mean_label_); }
+  LossShape shape() const override { return shape_; }
 
   double value(const Vec& u, Vec* gradient) override {
-    const bool bend = gradient && loss_ != Loss::squared;
+    const bool bend = gradient && !constant();
     double sum = 0;
     Index place = 0;
     for (std::size_t k = 0; k < segments_.size(); ++k) {
       double* target = !gradient ? nullptr : k == 0 ? gradient->data() : scratch_.data();
-      sum += segments_[k].value(loss_, u.data(), target, bend ? bend_.data() + place : nullptr);
+      sum += segments_[k].value(kind_.loss, u.data(), target, bend ? bend_.data() + place : nullptr);
       if (gradient && k > 0) *gradient += scratch_;
       place += ranges_[k].second - ranges_[k].first;
     }
@@ -126,18 +123,15 @@ class ScalarLoss : public DataLoss {
       bend_valid_ = true;
     }
     const double mean = sum * inverse_weight_;
-    // Squared loss and squared hinge are ½·slope² where they are not flat, Huber's slope is bounded, and
-    // Poisson's is measured by its worst: (exp(m) − y)² ≤ max|exp(m) − y|·…, from the curvature.
-    slope_size_ = loss_ == Loss::logistic ? 1
-                  : loss_ == Loss::huber  ? threshold_
-                  : loss_ == Loss::poisson
-                      ? (bend ? largest_of(bend_) + samples_.labels->lpNorm<Eigen::Infinity>() : infinite)
-                      : std::sqrt(2 * std::max(0.0, mean));
+    const bool bounded = std::isfinite(shape_.largest_curvature);
+    slope_size_ = bounded || bend
+                      ? kind_.slope_size(parameter_, mean, bounded ? 0 : largest_of(bend_), labels_)
+                      : infinite;
     return mean;
   }
 
   void bend_at(const Vec& u, Bend& bend) override {
-    if (loss_ == Loss::squared) {
+    if (constant()) {
       // Null weights are ones for the kernels: nothing to keep unless samples are weighted.
       if (samples_.weights && bend.weights.size() == 0) {
         bend.weights.resize(row_count());
@@ -155,7 +149,7 @@ class ScalarLoss : public DataLoss {
     }
     bend.weights.resize(row_count());
     for_each_segment([&](Segment& segment, Index place) {
-      segment.curvature(loss_, u.data(), bend.weights.data() + place);
+      segment.curvature(kind_.loss, u.data(), bend.weights.data() + place);
     });
   }
 
@@ -211,17 +205,16 @@ class ScalarLoss : public DataLoss {
   }
 
   double distance_to_kink(const Vec& u) override {
-    if (loss_ != Loss::huber && loss_ != Loss::squared_hinge) return infinite;
+    if (!kind_.distance_to_kink) return infinite;
     Vec margins(row_count());
     double least = infinite;
     for_each_segment([&](Segment& segment, Index place) {
       segment.margins(u.data(), margins.data() + place);
       const Index rows = segment.dense ? segment.dense->rows : segment.sparse->rows;
       for (Index i = 0; i < rows; ++i) {
-        const double y = segment.rows.labels[i], m = margins[place + i];
         if (segment.rows.weights && segment.rows.weights[i] == 0) continue;
-        least = std::min(least,
-                         loss_ == Loss::huber ? std::abs(std::abs(m - y) - threshold_) : std::abs(1 - y * m));
+        least =
+            std::min(least, kind_.distance_to_kink(margins[place + i], segment.rows.labels[i], parameter_));
       }
     });
     return least;
@@ -261,7 +254,7 @@ class ScalarLoss : public DataLoss {
       if (!losses) return;
       const Index count = segment.dense ? segment.dense->rows : segment.sparse->rows;
       for (Index i = 0; i < count; ++i)
-        (*losses)[place + i] = single(margins[place + i], segment.rows.labels[i]);
+        (*losses)[place + i] = kind_.value(margins[place + i], segment.rows.labels[i], parameter_);
     });
   }
 
@@ -269,7 +262,8 @@ class ScalarLoss : public DataLoss {
     rows(u, nullptr, out);
     Index place = 0;
     for (const auto& [first, last] : ranges_)
-      for (Index i = first; i < last; ++i, ++place) out[place] = slope(out[place], (*samples_.labels)[i]);
+      for (Index i = first; i < last; ++i, ++place)
+        out[place] = kind_.slope(out[place], (*samples_.labels)[i], parameter_);
   }
 
  protected:
@@ -294,43 +288,13 @@ class ScalarLoss : public DataLoss {
         if ((*samples_.weights)[i] > 0) largest = std::max(largest, weighted[place] / (*samples_.weights)[i]);
     return largest;
   }
-  double single(double m, double y) const {
-    switch (loss_) {
-      case Loss::squared:
-        return 0.5 * (m - y) * (m - y);
-      case Loss::logistic:
-        return std::log1p(std::exp(-std::abs(m))) + std::max(0.0, -y * m);
-      case Loss::poisson:
-        return std::exp(m) - y * m;
-      case Loss::huber: {
-        const double r = std::abs(m - y);
-        return r <= threshold_ ? 0.5 * r * r : threshold_ * (r - 0.5 * threshold_);
-      }
-      case Loss::squared_hinge: {
-        const double short_of = std::max(0.0, 1 - y * m);
-        return 0.5 * short_of * short_of;
-      }
-    }
-    return 0;
-  }
-  double slope(double m, double y) const {
-    switch (loss_) {
-      case Loss::squared:
-        return m - y;
-      case Loss::logistic:
-        return -y / (1 + std::exp(y * m));
-      case Loss::poisson:
-        return std::exp(m) - y;
-      case Loss::huber:
-        return std::clamp(m - y, -threshold_, threshold_);
-      case Loss::squared_hinge:
-        return -y * std::max(0.0, 1 - y * m);
-    }
-    return 0;
-  }
+  /// loss″ is 1 everywhere.
+  bool constant() const { return kind_.loss == Loss::squared; }
 
-  Loss loss_;
-  double threshold_, inverse_weight_, mean_label_ = 0, slope_size_ = infinite;
+  const LossKind& kind_;
+  double parameter_, inverse_weight_, slope_size_ = infinite;
+  LabelRange labels_;
+  LossShape shape_;
   Index size_;
   std::vector<Segment> segments_;
   Vec scratch_, unit_;
@@ -394,29 +358,15 @@ class KeptSquaredLoss final : public ScalarLoss {
 
 }  // namespace
 
-LossShape shape_of(Loss loss, double threshold, double mean_label) {
-  switch (loss) {
-    case Loss::squared:
-      return {1, 0, infinite, false, 0, 1};
-    case Loss::logistic:  // σ′ ≤ ¼ and |σ″| ≤ 1/(6√3); |σ″| = σ′|1 − 2σ| ≤ σ′
-      return {0.25, 0.0962250448649377, 1, false, 1, 0.25};
-    case Loss::poisson:  // loss″ = exp(m), whose mean is that of the labels at the optimum
-      return {infinite, infinite, infinite, false, 1, std::max(mean_label, 1e-3)};
-    case Loss::huber:
-      return {1, 0, threshold, true, 0, 1};
-    case Loss::squared_hinge:
-      return {1, 0, infinite, true, 0, 1};
-  }
-  return {};
-}
-
 std::unique_ptr<DataLoss> make_scalar_loss(Loss loss, Samples samples, std::vector<RowRange> ranges,
-                                           double threshold) {
-  if (!(threshold > 0))
-    throw InvalidInput(fmt::format("huber: the threshold {} must be positive", threshold));
+                                           double parameter) {
+  const LossKind& kind = kind_of(loss);
+  if (!(parameter >= kind.least_parameter && parameter <= kind.largest_parameter))
+    throw InvalidInput(fmt::format("{}: the {} {} is not positive, or not within {:g} and {:g}", kind.model,
+                                   kind.parameter, parameter, kind.least_parameter, kind.largest_parameter));
   if (loss == Loss::squared && samples.matrix && samples.matrix->features() < kept_gram)
     return std::make_unique<KeptSquaredLoss>(std::move(samples), std::move(ranges));
-  return std::make_unique<ScalarLoss>(loss, std::move(samples), std::move(ranges), threshold);
+  return std::make_unique<ScalarLoss>(loss, std::move(samples), std::move(ranges), parameter);
 }
 
 }  // namespace bilevel::problems

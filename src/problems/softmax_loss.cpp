@@ -17,8 +17,6 @@ using Mat = Eigen::MatrixXd;
 
 /// Up to here, in stored coefficients, the whole matrix is formed where it is asked for.
 constexpr Index formed = 800;
-/// Up to here, in features, the second moments are formed once, for the certificates.
-constexpr Index kept_moments = 300;
 
 class SoftmaxLoss final : public DataLoss {
  public:

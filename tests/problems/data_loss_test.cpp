@@ -23,12 +23,17 @@ using kernels::Loss;
 using Real = long double;
 
 constexpr double threshold = 0.7;
-constexpr int softmax = 5;  // beside the five scalar losses
-constexpr Loss scalar[] = {Loss::squared, Loss::logistic, Loss::poisson, Loss::huber, Loss::squared_hinge};
+constexpr int softmax = 7;  // beside the scalar losses
+constexpr Loss scalar[] = {Loss::squared,       Loss::logistic, Loss::poisson,          Loss::huber,
+                           Loss::squared_hinge, Loss::gamma,    Loss::negative_binomial};
+static_assert(std::size(scalar) == softmax);
 
 struct Case {
   explicit Case(std::uint64_t seed)
-      : engine(seed), kind(static_cast<int>(seed % 6)), c(kind == softmax ? 4 : 1), sparse(seed / 6 % 2) {
+      : engine(seed),
+        kind(static_cast<int>((seed + seed / 8) % 8)),
+        c(kind == softmax ? 4 : 1),
+        sparse(seed / 8 % 2) {
     std::uniform_real_distribution<double> uniform;
     n = 20 + static_cast<Index>(seed % 50);
     d = 1 + static_cast<Index>(seed % 11);
@@ -38,7 +43,8 @@ struct Case {
     classes.resize(static_cast<std::size_t>(n));
     for (Index i = 0; i < n; ++i) {
       if (kind == 1 || kind == 4) y[i] = y[i] > 0 ? 1 : -1;
-      if (kind == 2) y[i] = std::floor(3 * std::abs(y[i]));
+      if (kind == 2 || kind == 6) y[i] = std::floor(3 * std::abs(y[i]));
+      if (kind == 5) y[i] = 0.1 + std::abs(y[i]);
       classes[static_cast<std::size_t>(i)] = static_cast<int>(i % c);
     }
     samples.matrix = sparse ? std::make_shared<ModelMatrix>(ModelMatrix::Sparse(x.sparseView()))
@@ -95,6 +101,14 @@ struct Case {
         slope[0] = -y_i * missing, bend(0, 0) = missing > 0;
         return missing * missing / 2;
       }
+      case 5:
+        bend(0, 0) = y_i * std::exp(-one), slope[0] = 1 - bend(0, 0);
+        return bend(0, 0) + one;
+      case 6: {
+        const Real mean = std::exp(one), all = 1 + k * mean;
+        slope[0] = (mean - y_i) / all, bend(0, 0) = mean * (1 + k * y_i) / (all * all);
+        return (y_i + 1 / k) * std::log(all) - y_i * one;
+      }
       default: {
         LongVec p = m.array().exp();
         const Real sum = p.sum();
@@ -123,7 +137,7 @@ struct Case {
 };
 
 TEST(DataLoss, AgreesWithItsDefinition) {
-  for (std::uint64_t seed = 1; seed <= 240; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 320; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Case t(seed);
     const Index c = t.c, size = (t.d + 1) * c;
@@ -212,18 +226,18 @@ TEST(DataLoss, AgreesWithItsDefinition) {
 }
 
 TEST(DataLoss, ShapesHoldOnRandomMargins) {
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 80; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Case t(seed);
     const LossShape shape = t.loss->shape();
     const Index size = (t.d + 1) * t.c;
     EXPECT_EQ(shape.kinked, t.kind == 3 || t.kind == 4);
-    EXPECT_EQ(std::isfinite(shape.largest_curvature), t.kind != 2);
+    EXPECT_EQ(std::isfinite(shape.largest_curvature), t.kind != 2 && t.kind != 5);
     LongVec slope, other_slope;
     LongMat bend, other;
     double nearest = 0;
     for (int draw = 0; draw < 200; ++draw) {
-      const Index i = static_cast<Index>(t.engine() % static_cast<std::uint64_t>(t.n));
+      const Index i = t.rows[t.engine() % t.rows.size()];
       const LongVec m = gaussian(t.c, t.engine, 2).cast<Real>();
       const LongVec step = gaussian(t.c, t.engine, 1e-3).cast<Real>();
       t.row(i, m, slope, bend);
@@ -292,7 +306,7 @@ TEST(DataLoss, ShapesHoldOnRandomMargins) {
 }
 
 TEST(ModelMatrix, ExtentsAreThoseOfTheStandardisedRows) {
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 80; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Case t(seed);
     Standardisation s{gaussian(t.d, t.engine), gaussian(t.d, t.engine).cwiseAbs()};
@@ -371,6 +385,9 @@ TEST(DataLoss, RefusesDataThatDoNotFit) {
   EXPECT_NE(message_of(Loss::logistic, labels({1, -1, 0, 1})).find("row 2"), std::string::npos);
   EXPECT_NE(message_of(Loss::squared_hinge, labels({1, -1, 1, 2})).find("-1 and 1"), std::string::npos);
   EXPECT_NE(message_of(Loss::poisson, labels({1, -1, 1, 2})).find("counts"), std::string::npos);
+  EXPECT_NE(message_of(Loss::negative_binomial, labels({1, -1, 1, 2})).find("counts"), std::string::npos);
+  EXPECT_NE(message_of(Loss::gamma, labels({1, 0, 1, 2})).find("row 1"), std::string::npos);
+  EXPECT_NE(message_of(Loss::negative_binomial, none, {{0, 4}}, 1e9).find("dispersion"), std::string::npos);
   EXPECT_EQ(message_of(Loss::poisson, labels({1, -1, 1, 2}), {{2, 4}}), "") << "other rows do not matter";
   EXPECT_NE(message_of(Loss::squared, labels({1, NAN, 1, 2})).find("row 1"), std::string::npos);
   EXPECT_NE(message_of(Loss::squared, labels({1, 2})).find("2 labels for 4 rows"), std::string::npos);

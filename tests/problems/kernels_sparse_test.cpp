@@ -21,8 +21,9 @@ using Vec = Eigen::VectorXd;
 using Mat = Eigen::MatrixXd;
 
 constexpr std::uint64_t seed = 20250708;
-constexpr Loss every_loss[] = {Loss::squared, Loss::logistic, Loss::poisson, Loss::huber,
-                               Loss::squared_hinge};
+constexpr Loss every_loss[] = {Loss::squared,       Loss::logistic, Loss::poisson,          Loss::huber,
+                               Loss::squared_hinge, Loss::gamma,    Loss::negative_binomial};
+static_assert(std::size(every_loss) == kernels::losses);
 
 SparseView view_of(const RandomSparse& x) {
   return {x.starts.data(), x.columns_of.data(), x.values.data(), x.n, x.d};

@@ -19,7 +19,7 @@ struct LossAt {
   Long value, slope, bend;
 };
 
-inline LossAt loss_at(kernels::Loss loss, Long m, Long y, Long threshold) {
+inline LossAt loss_at(kernels::Loss loss, Long m, Long y, Long parameter) {
   const Long r = m - y, z = y * m;
   switch (loss) {
     case kernels::Loss::squared:
@@ -32,11 +32,20 @@ inline LossAt loss_at(kernels::Loss loss, Long m, Long y, Long threshold) {
     case kernels::Loss::poisson:
       return {std::exp(m) - y * m, std::exp(m) - y, std::exp(m)};
     case kernels::Loss::huber:
-      if (std::abs(r) <= threshold) return {r * r / 2, r, 1};
-      return {threshold * std::abs(r) - threshold * threshold / 2, r > 0 ? threshold : -threshold, 0};
+      if (std::abs(r) <= parameter) return {r * r / 2, r, 1};
+      return {parameter * std::abs(r) - parameter * parameter / 2, r > 0 ? parameter : -parameter, 0};
     case kernels::Loss::squared_hinge:
       if (z < 1) return {(1 - z) * (1 - z) / 2, -y * (1 - z), 1};
       return {0, 0, 0};
+    case kernels::Loss::gamma:
+      return {y * std::exp(-m) + m, 1 - y * std::exp(-m), y * std::exp(-m)};
+    case kernels::Loss::negative_binomial: {
+      // −log of the probability of y at a mean of μ and r = 1/α, up to what does not depend on μ.
+      const Long mean = std::exp(m), size = 1 / parameter;
+      return {(y + size) * std::log(mean + size) - y * m - (y + size) * std::log(size),
+              (mean - y) / (1 + parameter * mean),
+              mean * (1 + parameter * y) / ((1 + parameter * mean) * (1 + parameter * mean))};
+    }
   }
   return {};
 }
@@ -48,7 +57,11 @@ struct RandomRows {
     const bool signs = loss == kernels::Loss::logistic || loss == kernels::Loss::squared_hinge;
     for (Index i = 0; i < rows; ++i) {
       const double v = 2 * normal(engine);
-      y[i] = signs ? (v > 0 ? 1 : -1) : loss == kernels::Loss::poisson ? std::floor(std::abs(v)) : v;
+      const bool counts = loss == kernels::Loss::poisson || loss == kernels::Loss::negative_binomial;
+      y[i] = signs                          ? (v > 0 ? 1 : -1)
+             : counts                       ? std::floor(std::abs(v))
+             : loss == kernels::Loss::gamma ? 0.01 + std::abs(v)
+                                            : v;
       w[i] = i % 5 == 4 ? 0 : std::abs(normal(engine));
       o[i] = normal(engine);
     }
@@ -75,7 +88,7 @@ struct ExpectedSums {
         reach += std::abs(term);
       }
       const Long w = rows.weights ? rows.weights[i] : 1, y = rows.labels[i];
-      const LossAt at = loss_at(loss, m, y, rows.threshold);
+      const LossAt at = loss_at(loss, m, y, rows.parameter);
       // A margin off by δ·reach moves the value by slope·δ·reach and the slope by bend·δ·reach.
       const Long scale = std::abs(at.slope) + std::abs(y) + std::max<Long>(at.bend, 1) * reach;
       value += w * at.value;

@@ -29,9 +29,11 @@ using checks::Vec;
 using kernels::Loss;
 using Real = long double;
 
-enum class Family { squared, logistic, poisson, huber, squared_hinge, softmax };
-inline constexpr Family families[] = {Family::squared, Family::logistic,      Family::poisson,
-                                      Family::huber,   Family::squared_hinge, Family::softmax};
+enum class Family { squared, logistic, poisson, huber, squared_hinge, gamma, negative_binomial, softmax };
+/// Every family, beside whatever else a seed stands for.
+inline Family family_of(std::uint64_t seed) {
+  return static_cast<Family>((seed + seed / 8) % 8);
+}
 enum class Map { global, per_feature, per_group, per_class, spread };
 
 inline constexpr double threshold = 0.8;
@@ -74,7 +76,10 @@ struct Data {
     classes.resize(static_cast<std::size_t>(n));
     for (Index i = 0; i < n; ++i) {
       if (s.family == Family::logistic || s.family == Family::squared_hinge) y[i] = latent[i] > 0 ? 1 : -1;
-      if (s.family == Family::poisson) y[i] = std::floor(std::exp(std::min(2.0, 0.5 * latent[i])) + 0.5);
+      const double positive = std::exp(std::min(2.0, 0.5 * latent[i]));
+      if (s.family == Family::gamma) y[i] = positive;
+      if (s.family == Family::poisson || s.family == Family::negative_binomial)
+        y[i] = std::floor(positive + 0.5);
       classes[static_cast<std::size_t>(i)] =
           static_cast<int>(uniform(engine) < 0.7 ? (latent[i] > 0 ? 1 : 0) : i % outputs);
     }
@@ -130,9 +135,7 @@ struct Data {
     samples.classes = std::make_shared<std::vector<int>>(classes);
     const auto loss = [&](const std::vector<RowRange>& ranges) {
       if (s.family == Family::softmax) return make_softmax_loss(outputs, samples, ranges);
-      constexpr Loss losses[] = {Loss::squared, Loss::logistic, Loss::poisson, Loss::huber,
-                                 Loss::squared_hinge};
-      return make_scalar_loss(losses[static_cast<int>(s.family)], samples, ranges, threshold);
+      return make_scalar_loss(static_cast<Loss>(s.family), samples, ranges, threshold);
     };
     return std::make_unique<PenalisedModel>(loss(training), loss(validation), standardisation, map,
                                             s.intercept);
@@ -291,6 +294,14 @@ class Reference {
         const Real missing = 1 - y * m[0];
         slope[0] = missing > 0 ? -y * missing : 0, bend(0, 0) = missing > 0 ? 1 : 0;
         return missing > 0 ? missing * missing / 2 : 0;
+      }
+      case Family::gamma:
+        bend(0, 0) = y * std::exp(-m[0]), slope[0] = 1 - bend(0, 0);
+        return bend(0, 0) + m[0];
+      case Family::negative_binomial: {
+        const Real mean = std::exp(m[0]), all = 1 + k * mean;
+        slope[0] = (mean - y) / all, bend(0, 0) = mean * (1 + k * y) / (all * all);
+        return (y + 1 / k) * std::log(all) - y * m[0];
       }
       case Family::softmax: {
         const Real top = m.maxCoeff();

@@ -90,6 +90,7 @@ inline Json tune_result(int features = 22, int classes = 2, int steps = 25) {
             {"groups", {"blood", "lifestyle", "history"}}}},
           {"model",
            {{"name", classes > 2 ? "softmax" : "logistic"},
+            {"title", classes > 2 ? "a softmax regression" : "a logistic regression"},
             {"penalty", "per-feature"},
             {"intercept", true},
             {"hyperparameters", features},

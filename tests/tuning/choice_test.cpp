@@ -44,7 +44,7 @@ struct Truth {
       margin = 1.5 * margin / std::sqrt(static_cast<double>(strong));
       if (model == Model::softmax)
         out << "k" << (margin + noise * normal(draw) > 1 ? 2 : margin + noise * normal(draw) > -1 ? 1 : 0);
-      else if (classifies(model))
+      else if (model.classifies())
         out << (uniform(draw) < 1 / (1 + std::exp(-margin / noise)) ? "yes" : "no");
       else if (model == Model::poisson)
         out << std::poisson_distribution<int>(std::exp(level + 0.5 * margin))(draw);

@@ -19,6 +19,8 @@
 namespace tuning {
 namespace {
 
+using bilevel::problems::kernels::Loss;
+
 TEST(Quality, AreaUnderTheCurveIsTheShareOfOrderedPairs) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(seed);
@@ -47,6 +49,10 @@ TEST(Quality, AreaUnderTheCurveIsTheShareOfOrderedPairs) {
 }
 
 /// A few rows, all of them to judge by.
+bool positive(Model model) {
+  return model == Model::poisson || model == Model(Loss::gamma) || model == Model(Loss::negative_binomial);
+}
+
 Prepared small(Model model, std::uint64_t seed, bool weighted) {
   std::mt19937_64 engine(seed);
   std::normal_distribution<double> normal;
@@ -54,7 +60,7 @@ Prepared small(Model model, std::uint64_t seed, bool weighted) {
   Prepared p;
   p.model = model;
   p.outputs = model == Model::softmax ? 3 : 1;
-  p.target_scale = classifies(model) || model == Model::poisson ? 1 : 4;
+  p.target_scale = model.classifies() || positive(model) ? 1 : 4;
   Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> x(n, d);
   for (Index i = 0; i < n; ++i)
     for (Index j = 0; j < d; ++j) x(i, j) = normal(engine);
@@ -63,22 +69,22 @@ Prepared small(Model model, std::uint64_t seed, bool weighted) {
   for (Index i = 0; i < n; ++i) {
     classes->push_back(
         static_cast<int>(engine() % static_cast<std::uint64_t>(std::max<Index>(2, p.outputs))));
-    y[i] = model == Model::poisson ? static_cast<double>(engine() % 5)
-           : classifies(model)     ? (classes->back() ? 1 : -1)
-                                   : normal(engine);
+    y[i] = positive(model)      ? static_cast<double>(1 + engine() % 5)
+           : model.classifies() ? (classes->back() ? 1 : -1)
+                                : normal(engine);
     w[i] = static_cast<double>(engine() % 4);
   }
   p.samples.matrix = std::make_shared<bilevel::problems::ModelMatrix>(x);
   p.samples.labels = std::make_shared<const Vec>(y);
   if (weighted) p.samples.weights = std::make_shared<const Vec>(w);
   p.samples.classes = classes;
-  p.huber_threshold = 1.5 * p.target_scale;
+  p.loss_parameter = 1.5 * p.target_scale;
   return p;
 }
 
 TEST(Quality, AgreesWithItsDefinitions) {
-  for (const Model model :
-       {Model::ridge, Model::logistic, Model::softmax, Model::poisson, Model::huber, Model::squared_hinge})
+  for (const Model model : {Model::ridge, Model::logistic, Model::softmax, Model::poisson, Model::huber,
+                            Model::squared_hinge, Model(Loss::gamma), Model(Loss::negative_binomial)})
     for (std::uint64_t seed = 1; seed <= 10; ++seed) {
       SCOPED_TRACE(fmt::format("{} seed {}", name(model), seed));
       const Prepared p = small(model, seed, seed % 2 == 0);
@@ -105,40 +111,37 @@ TEST(Quality, AgreesWithItsDefinitions) {
         const double m = margin(i, 0), y = (*p.samples.labels)[i], r = std::abs(m - y), k = 1.5;
         const int own = (*p.samples.classes)[static_cast<std::size_t>(i)];
         double each = 0;
-        switch (model) {
-          case Model::logistic:
-            each = std::log(1 + std::exp(-y * m));
-            break;
-          case Model::squared_hinge:
-            each = 0.5 * std::pow(std::max(0.0, 1 - y * m), 2);
-            break;
-          case Model::poisson:
-            each = std::exp(m) - y * m;
-            break;
-          case Model::huber:
-            each = r <= k ? 0.5 * r * r : k * r - 0.5 * k * k;
-            break;
-          case Model::softmax:
-            each = std::log(std::exp(margin(i, 0)) + std::exp(margin(i, 1)) + std::exp(margin(i, 2))) -
-                   margin(i, own);
-            break;
-          default:
-            each = 0.5 * r * r;
-        }
+        if (model == Model::logistic)
+          each = std::log(1 + std::exp(-y * m));
+        else if (model == Model::squared_hinge)
+          each = 0.5 * std::pow(std::max(0.0, 1 - y * m), 2);
+        else if (model == Model::poisson)
+          each = std::exp(m) - y * m;
+        else if (model == Model::huber)
+          each = r <= k ? 0.5 * r * r : k * r - 0.5 * k * k;
+        else if (model == Model(Loss::gamma))
+          each = y * std::exp(-m) + m;
+        else if (model == Model(Loss::negative_binomial))
+          each = (y + 1 / k) * std::log(1 + k * std::exp(m)) - y * m;
+        else if (model == Model::softmax)
+          each = std::log(std::exp(margin(i, 0)) + std::exp(margin(i, 1)) + std::exp(margin(i, 2))) -
+                 margin(i, own);
+        else
+          each = 0.5 * r * r;
         loss += weight(i) * each;
         int best = m > 0;
         if (model == Model::softmax)
           for (int c = best = 0; c < 3; ++c)
             if (margin(i, c) > margin(i, best)) best = c;
         right += weight(i) * (best == own);
-        square += weight(i) * std::pow((model == Model::poisson ? std::exp(m) : m) - y, 2);
+        square += weight(i) * std::pow((positive(model) ? std::exp(m) : m) - y, 2);
         spread += weight(i) * std::pow(y - mean / total, 2);
       }
       EXPECT_EQ(q.rows, weighty);
       EXPECT_NEAR(q.loss, loss / total * p.target_scale * p.target_scale, 1e-12 * (1 + std::abs(q.loss)));
-      EXPECT_EQ(q.accuracy.has_value(), classifies(model));
+      EXPECT_EQ(q.accuracy.has_value(), model.classifies());
       EXPECT_EQ(q.auc.has_value(), model == Model::logistic || model == Model::squared_hinge);
-      EXPECT_EQ(q.rmse.has_value(), !classifies(model));
+      EXPECT_EQ(q.rmse.has_value(), !model.classifies());
       if (q.accuracy) {
         EXPECT_NEAR(*q.accuracy, right / total, 1e-12);
       } else {

@@ -25,6 +25,8 @@
 namespace tuning {
 namespace {
 
+using bilevel::problems::kernels::Loss;
+
 using Mat = Eigen::MatrixXd;
 
 /// Real data; empty where there are none.
@@ -269,9 +271,11 @@ std::string generated(Model model, Index rows, Index features, std::uint64_t see
     }
     if (model == Model::softmax)
       out << "k" << (margin + normal(engine) > 0.8 ? 2 : margin + normal(engine) > -0.5 ? 1 : 0) << "\n";
-    else if (classifies(model))
+    else if (model.classifies())
       out << (uniform(engine) < 1 / (1 + std::exp(-2 * margin)) ? "yes" : "no") << "\n";
-    else if (model == Model::poisson)
+    else if (model == Model(Loss::gamma))
+      out << std::exp(margin) * std::gamma_distribution<double>(3, 1. / 3)(engine) << "\n";
+    else if (model.loss_kind().predicted(1) != 1)  // counts
       out << std::poisson_distribution<int>(std::exp(std::min(2.0, margin)))(engine) << "\n";
     else
       out << 20 + 5 * (margin + 0.5 * normal(engine)) << "\n";
@@ -281,8 +285,8 @@ std::string generated(Model model, Index rows, Index features, std::uint64_t see
 
 TEST(Tuning, EveryModelEndsCertified) {
   int number = 0;
-  for (const Model model :
-       {Model::ridge, Model::logistic, Model::softmax, Model::poisson, Model::huber, Model::squared_hinge})
+  for (const Model model : {Model::ridge, Model::logistic, Model::softmax, Model::poisson, Model::huber,
+                            Model::squared_hinge, Model(Loss::gamma), Model(Loss::negative_binomial)})
     for (const Penalty penalty :
          {Penalty::global, Penalty::per_feature, Penalty::per_group, Penalty::per_class}) {
       if (penalty == Penalty::per_class && model != Model::softmax) continue;

@@ -7,6 +7,7 @@
 
 #include <Eigen/Core>
 
+#include <bilevel/problems/loss_kind.hpp>
 #include <bilevel/problems/model_matrix.hpp>
 
 namespace bilevel::problems {
@@ -19,19 +20,6 @@ struct Samples {
   std::shared_ptr<const Eigen::VectorXd> labels, weights, offsets;
   std::shared_ptr<const std::vector<int>> classes;
 };
-
-/// What holds for a loss as a function of its margins m, whatever the label.
-struct LossShape {
-  double largest_curvature;    ///< sup ‖loss″‖; infinite for Poisson
-  double curvature_lipschitz;  ///< sup ‖loss‴‖; infinite for Poisson, 0 between kinks
-  double largest_slope;        ///< sup ‖loss′‖
-  bool kinked;                 ///< loss″ jumps: huber, squared hinge
-  double decay;                ///< ‖loss‴‖ ≤ decay·loss″ along any direction
-  double typical_curvature;    ///< of the size that loss″ has near the optimum; units are chosen by it
-};
-
-/// `threshold` is huber's; `mean_label` is Poisson's.
-LossShape shape_of(kernels::Loss loss, double threshold = 1, double mean_label = 1);
 
 /// loss″ at one point, prepared once and multiplied many times.
 struct Bend {
@@ -88,6 +76,9 @@ class DataLoss {
   Index row_count() const;
 
  protected:
+  /// Up to so many features the second moments are formed once, for the certificates.
+  static constexpr Index kept_moments = 300;
+
   DataLoss(Samples samples, std::vector<RowRange> ranges);
 
   Samples samples_;
@@ -98,10 +89,10 @@ class DataLoss {
 /// Of the rows of a loss, by their weights.
 Extent measure(const DataLoss& loss, const Standardisation& standardisation);
 
-/// squared, logistic (labels ±1), poisson (labels ≥ 0), huber, squared_hinge (labels ±1). `threshold` is
-/// huber's. Throws InvalidInput for labels that the loss cannot take.
+/// `parameter` is that of the losses which have one. Throws InvalidInput for labels that the loss cannot
+/// take.
 std::unique_ptr<DataLoss> make_scalar_loss(kernels::Loss loss, Samples samples, std::vector<RowRange> ranges,
-                                           double threshold = 1);
+                                           double parameter = 1);
 /// Multinomial: log Σ_c exp(m_c) − m_y.
 std::unique_ptr<DataLoss> make_softmax_loss(Index classes, Samples samples, std::vector<RowRange> ranges);
 

@@ -1,13 +1,13 @@
 #include <algorithm>
 #include <memory>
 
+#include "bilevel/commands.hpp"
+#include "bilevel/interrupt.hpp"
+#include "bilevel/problem_arguments.hpp"
+#include "bilevel/terminal.hpp"
 #include "claims/execute.hpp"
-#include "commands.hpp"
-#include "interrupt.hpp"
-#include "problem_arguments.hpp"
 #include "report/page.hpp"
 #include "report/paper_page.hpp"
-#include "terminal.hpp"
 
 namespace app {
 namespace {
