@@ -37,21 +37,8 @@ Json describe(const bilevel::Certificate& c) {
 
 Json describe(const bilevel::Cost& c) {
   Json j;
-  j["inner_values"] = c.inner_values;
-  j["inner_gradients"] = c.inner_gradients;
-  j["outer_values"] = c.outer_values;
-  j["outer_gradients"] = c.outer_gradients;
-  j["linearisations"] = c.linearisations;
-  j["hessian_products"] = c.hessian_products;
-  j["cross_products"] = c.cross_products;
-  j["dense_hessians"] = c.dense_hessians;
-  j["dense_columns"] = c.dense_columns;
-  j["factorizations"] = c.factorizations;
+  bilevel::Cost::for_each_field([&](const char* name, auto field) { j[name] = c.*field; });
   j["gradient_equivalents"] = c.gradient_equivalents();
-  j["bytes"] = c.bytes;
-  j["seconds_inner"] = c.seconds_inner;
-  j["seconds_adjoint"] = c.seconds_adjoint;
-  j["seconds_certificate"] = c.seconds_certificate;
   return j;
 }
 

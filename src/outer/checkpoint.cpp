@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view format_name = "bilevel-checkpoint";
-constexpr int format_version = 4;
+constexpr int format_version = 5;  // 4 had the ledger by position
 constexpr std::string_view run_field = "\"run\":";
 
 // JSON has no NaN and no infinity; finite numbers are printed with as many digits as make them exact.
@@ -84,27 +84,21 @@ Certificate decode_certificate(const json& j) {
   return c;
 }
 
-/// The ledger's fields in one fixed order.
 json encode(const Cost& c) {
-  return {c.inner_values,     c.inner_gradients, c.outer_values,        c.outer_gradients, c.linearisations,
-          c.hessian_products, c.cross_products,  c.dense_hessians,      c.factorizations,  c.bytes,
-          c.seconds_inner,    c.seconds_adjoint, c.seconds_certificate, c.dense_columns};
+  json j = json::object();
+  Cost::for_each_field([&](const char* name, auto field) { j[name] = c.*field; });
+  return j;
 }
 Cost decode_cost(const json& j) {
-  return {.inner_values = whole_number(j.at(0)),
-          .inner_gradients = whole_number(j.at(1)),
-          .outer_values = whole_number(j.at(2)),
-          .outer_gradients = whole_number(j.at(3)),
-          .linearisations = whole_number(j.at(4)),
-          .hessian_products = whole_number(j.at(5)),
-          .cross_products = whole_number(j.at(6)),
-          .dense_hessians = whole_number(j.at(7)),
-          .dense_columns = whole_number(j.at(13)),
-          .factorizations = whole_number(j.at(8)),
-          .bytes = static_cast<std::size_t>(whole_number(j.at(9), 0)),
-          .seconds_inner = j.at(10),
-          .seconds_adjoint = j.at(11),
-          .seconds_certificate = j.at(12)};
+  Cost c;
+  Cost::for_each_field([&](const char* name, auto field) {
+    using Number = std::remove_reference_t<decltype(c.*field)>;
+    if constexpr (std::is_floating_point_v<Number>)
+      c.*field = j.at(name);
+    else
+      c.*field = static_cast<Number>(whole_number(j.at(name), 0));
+  });
+  return c;
 }
 
 json encode(const std::map<std::string, double>& numbers) {

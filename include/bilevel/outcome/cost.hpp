@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <type_traits>
 
 namespace bilevel {
 
@@ -36,21 +37,33 @@ struct Cost {
            2.0 * static_cast<double>(hessian_products + cross_products + dense_columns);
   }
 
+  /// visit(name, pointer to the member) for every field: how it is added up, shown and kept follows from
+  /// here.
+  template <class Visit>
+  static void for_each_field(Visit&& visit) {
+    visit("inner_values", &Cost::inner_values);
+    visit("inner_gradients", &Cost::inner_gradients);
+    visit("outer_values", &Cost::outer_values);
+    visit("outer_gradients", &Cost::outer_gradients);
+    visit("linearisations", &Cost::linearisations);
+    visit("hessian_products", &Cost::hessian_products);
+    visit("cross_products", &Cost::cross_products);
+    visit("dense_hessians", &Cost::dense_hessians);
+    visit("dense_columns", &Cost::dense_columns);
+    visit("factorizations", &Cost::factorizations);
+    visit("bytes", &Cost::bytes);
+    visit("seconds_inner", &Cost::seconds_inner);
+    visit("seconds_adjoint", &Cost::seconds_adjoint);
+    visit("seconds_certificate", &Cost::seconds_certificate);
+  }
+
   Cost& operator+=(const Cost& other) {
-    inner_values += other.inner_values;
-    inner_gradients += other.inner_gradients;
-    outer_values += other.outer_values;
-    outer_gradients += other.outer_gradients;
-    linearisations += other.linearisations;
-    hessian_products += other.hessian_products;
-    cross_products += other.cross_products;
-    dense_hessians += other.dense_hessians;
-    dense_columns += other.dense_columns;
-    factorizations += other.factorizations;
-    bytes = std::max(bytes, other.bytes);
-    seconds_inner += other.seconds_inner;
-    seconds_adjoint += other.seconds_adjoint;
-    seconds_certificate += other.seconds_certificate;
+    for_each_field([&](const char*, auto field) {
+      if constexpr (std::is_same_v<decltype(field), std::size_t Cost::*>)
+        this->*field = std::max(this->*field, other.*field);  // a peak
+      else
+        this->*field += other.*field;
+    });
     return *this;
   }
 };
