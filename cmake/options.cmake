@@ -50,6 +50,7 @@ endif()
 # ALONE follows the name: what is expensive are the templates that they share. Names in their unnamed namespaces must
 # differ, therefore. The preset dev compiles every file alone.
 function(bilevel_own_target target)
+  set(shadow -Wshadow)
   if(BILEVEL_UNITY AND NOT "ALONE" IN_LIST ARGN)
     get_target_property(sources ${target} SOURCES)
     foreach(source IN LISTS sources)
@@ -65,12 +66,12 @@ function(bilevel_own_target target)
       endif()
     endforeach()
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-    # GCC takes files that are included for headers.
-    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+    # GCC takes files that are included for headers; and names may be those of another file.
+    set(shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
   target_compile_options(${target} PRIVATE
     -Wall -Wextra -Wpedantic -Wnon-virtual-dtor -Woverloaded-virtual
-    $<$<NOT:$<BOOL:${BILEVEL_UNITY}>>:-Wshadow>
+    ${shadow}
     $<$<BOOL:${BILEVEL_WERROR}>:-Werror>
     $<$<NOT:$<BOOL:${BILEVEL_OPENMP}>>:-Wno-unknown-pragmas>)
 endfunction()

@@ -271,6 +271,10 @@ Prepared prepare(const Task& task) {
                                          kind.wants));
       if (train.maxCoeff() == 0)
         throw InvalidInput(fmt::format("{}: every count of the training rows is 0", kind.model));
+      // The margin is the logarithm of the mean, and begins at 0.
+      if (const double mean = train.mean(); !(mean > 1e-12 && mean < 1e12))
+        throw InvalidInput(fmt::format("{}: the mean of the target is {:.3g}; rescale it to be nearer to 1",
+                                       p.source, mean));
       p.loss_parameter = task.loss_parameter > 0 ? task.loss_parameter : kind.usual_parameter(1);
     } else {
       const double mean = train.mean(), deviation = std::sqrt((train - mean).square().mean());

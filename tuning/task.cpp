@@ -104,7 +104,10 @@ void Task::validate() const {
   if (loss_parameter != 0) {
     const auto& kind = model.loss_kind();
     wrong.require(loss_parameter >= kind.least_parameter && loss_parameter <= kind.largest_parameter,
-                  kind.parameter, loss_parameter, "must be positive and of a usual size");
+                  kind.parameter, loss_parameter,
+                  kind.largest_parameter < 1e300 ? fmt::format("must lie within {:g} and {:g}",
+                                                               kind.least_parameter, kind.largest_parameter)
+                                                 : "must be positive and finite");
   }
   wrong.require(penalty != Penalty::per_class || model == Model::softmax || model == Model::automatic,
                 "penalty", "per-class", "is for softmax");

@@ -258,17 +258,21 @@ void Run::finish(const Family& family) {
     const double least = result_.tuned.theta[0];
     if (pilot_.rows < many_rows || !(result_.tuned.validation_loss <= result_.grid.validation_loss))
       result_.tuned = result_.grid;
-    if (result_.summary.evaluations > 0)
-      result_.choice.answers.push_back(
-          result_.tuned.theta[0] == least
-              ? fmt::format("One λ for all: {:.4g}, where the validation loss is least", std::exp(least))
-          : pilot_.rows < many_rows
-              ? fmt::format("One λ for all: {:.4g} of the grid; about {:.0f} rows make up the loss, too few "
-                            "to tell it from {:.4g}, where that is least and was certified",
-                            std::exp(best_.log_lambda), pilot_.rows, std::exp(least))
-              : fmt::format(
-                    "One λ for all: {:.4g} of the grid; the certified {:.4g} beside it does no better",
-                    std::exp(best_.log_lambda), std::exp(least)));
+    if (result_.summary.evaluations > 0) {
+      std::string answer = fmt::format("One λ for all: {:.4g}", std::exp(result_.tuned.theta[0]));
+      if (result_.tuned.theta[0] == least)
+        answer += ", where the validation loss is least";
+      else if (pilot_.rows < many_rows)
+        answer += fmt::format(
+            " of the grid; about {:.0f} rows make up the loss, too few to tell it from {:.4g}, where "
+            "that is least{}",
+            pilot_.rows, std::exp(least),
+            result_.summary.certificate.verdict == bilevel::Verdict::trusted ? " and was certified" : "");
+      else
+        answer +=
+            fmt::format(" of the grid; {:.4g}, where the descent ended, does no better", std::exp(least));
+      result_.choice.answers.push_back(std::move(answer));
+    }
   } else if (result_.tuned.validation_loss > result_.grid.validation_loss) {
     result_.warnings.push_back("tuning found nothing better than the best single λ, which is kept");
     result_.tuned = result_.grid;

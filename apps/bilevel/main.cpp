@@ -1,6 +1,9 @@
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <string>
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <bilevel/outcome/violations.hpp>
@@ -14,11 +17,14 @@ namespace {
 /// one.
 constexpr const char* claims_program = "bilevel-paper";
 
-/// Becomes that program; returns where it is not there.
+std::string why_not;
+
+/// Becomes that program; returns where that is not possible.
 void become_claims_program(char** argv) {
   std::error_code error;
   const auto own = std::filesystem::read_symlink("/proc/self/exe", error);
   if (!error) ::execv((own.parent_path() / claims_program).c_str(), argv);
+  why_not = error ? error.message() : std::strerror(errno);
 }
 
 std::function<int()> add_absent_paper(CLI::App& program) {
@@ -27,9 +33,10 @@ std::function<int()> add_absent_paper(CLI::App& program) {
   command.allow_extras();
   command.set_help_flag();
   return []() -> int {
-    throw bilevel::InvalidInput(
-        "paper: the claims are a program of their own, bilevel-paper, which is not beside this one; build it "
-        "by cmake --build build --target bilevel_paper");
+    throw bilevel::InvalidInput(fmt::format(
+        "paper: the claims are a program of their own, {}, which has to be beside this one ({}); build it by "
+        "cmake --build build --target bilevel_paper",
+        claims_program, why_not));
   };
 }
 

@@ -50,9 +50,13 @@ std::string identity_of(const tuning::Task& t, const tuning::Prepared& p) {
   for (const Index group : p.penalties.of)
     print = (print ^ static_cast<std::uint64_t>(group)) * 1099511628211ULL;
   return fmt::format(
-      "tune {} {:016x} model={} penalty={} prior={} {} intercept={} bounds={}:{}{} grid={} huber={} seed={}",
+      "tune {} {:016x} model={} penalty={} prior={} {} intercept={} bounds={}:{}{} grid={}{} seed={}",
       as_utf8(p.source), print, name(p.model), name(t.penalty), t.prior_width, p.splitting, t.intercept,
-      t.lower, t.upper, t.bounds_given ? " fixed" : "", t.grid, p.loss_parameter, t.seed);
+      t.lower, t.upper, t.bounds_given ? " fixed" : "", t.grid,
+      p.model.loss_kind().parameter.empty()
+          ? std::string()
+          : fmt::format(" {}={}", p.model.loss_kind().parameter, p.loss_parameter),
+      t.seed);
 }
 
 Json penalties(const TuneResult& r) {

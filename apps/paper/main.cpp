@@ -7,7 +7,8 @@
 int main(int argc, char** argv) {
   std::vector<char*> arguments(argv, argv + argc);
   static char word[] = "paper";
-  if (argc < 2 || std::string_view(argv[1]) != word) arguments.insert(arguments.begin() + (argc > 0), word);
+  const std::string_view first = argc > 1 ? argv[1] : "";
+  if (first != word && first != "--version") arguments.insert(arguments.begin() + (argc > 0), word);
   arguments.push_back(nullptr);
   return app::run_program(static_cast<int>(arguments.size()) - 1, arguments.data(),
                           {{"paper", app::add_paper}});

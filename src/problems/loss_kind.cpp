@@ -170,12 +170,12 @@ constexpr LossKind gamma_deviance{
                      const LabelRange&) { return std::max(1.0, largest_bend); }};
 
 // With σ = α·exp(m)/(1 + α·exp(m)): loss′ = σ/α − y(1 − σ), loss″ = (1/α + y)·σ(1 − σ) and loss‴ = (1 −
-// 2σ)·loss″.
+// 2σ)·loss″. As a sum of two positive terms, which the usual form is up to y·log α, the loss cancels nowhere.
 constexpr LossKind negative_binomial{
     .loss = Loss::negative_binomial,
     .model = "negative-binomial",
     .title = "a negative-binomial regression",
-    .formula = "(y_i + 1/α) log(1 + α exp(m_i)) − y_i m_i",
+    .formula = "log(1 + α exp(m_i))/α + y_i log(1 + exp(−m_i)/α)",
     .legend = "α is the dispersion: the variance is exp(m_i) + α exp(2m_i)",
     .wants = "counts, 0 or more",
     .takes = zero_or_more,
@@ -183,24 +183,29 @@ constexpr LossKind negative_binomial{
     .probable = false,
     .parameter = "dispersion",
     .parameter_help =
-        "By how much counts vary more than Poisson's: a variance of μ + X·μ² at a mean of μ (default: 1)",
+        "By how much counts vary more than Poisson's: a variance of μ + X·μ² at a mean of μ, X from 0.0001 "
+        "to "
+        "10000 (default: 1)",
     // Its logarithm is added to margins: rounding() has room for the error of a small one.
     .least_parameter = 1e-4,
     .largest_parameter = 1e4,
     .usual_parameter = no_parameter,
-    .value = [](double m, double y,
-                double alpha) { return (y + 1 / alpha) * softplus(m + std::log(alpha)) - y * m; },
+    .value =
+        [](double m, double y, double alpha) {
+          const double z = m + std::log(alpha);
+          return softplus(z) / alpha + y * softplus(-z);
+        },
     .slope =
         [](double m, double y, double alpha) {
           const double e = std::exp(-std::abs(m + std::log(alpha))), near = e / (1 + e);
-          const double share = m + std::log(alpha) >= 0 ? 1 - near : near;  // σ
-          return share / alpha - y * (1 - share);
+          const bool above = m + std::log(alpha) >= 0;
+          return (above ? 1 - near : near) / alpha - y * (above ? near : 1 - near);
         },
     .distance_to_kink = nullptr,
+    // Bounded by ¼(1/α + y), but at large counts far below that where it matters.
     .shape = [](double alpha, const LabelRange& labels) -> LossShape {
-      const double bend = 0.25 * (1 / alpha + labels.largest) * (1 + 1e-15);
       const double mean = std::max(labels.mean, 1e-3);
-      return {bend, bend, 1 / alpha + labels.largest, false, 1, mean / (1 + alpha * mean)};
+      return {unbounded, unbounded, unbounded, false, 1, mean / (1 + alpha * mean)};
     },
     .slope_size = [](double alpha, double, double,
                      const LabelRange& labels) { return 1 / alpha + labels.largest; }};

@@ -91,8 +91,9 @@ class ScalarLoss : public DataLoss {
     for (const auto& range : ranges_) {
       segments_.emplace_back(samples_, range, parameter);
       for (Index i = range.first; i < range.second; ++i) {
-        labels_.mean += (samples_.weights ? (*samples_.weights)[i] : 1) * (*samples_.labels)[i];
-        labels_.largest = std::max(labels_.largest, std::abs((*samples_.labels)[i]));
+        const double weight = samples_.weights ? (*samples_.weights)[i] : 1;
+        labels_.mean += weight * (*samples_.labels)[i];
+        if (weight > 0) labels_.largest = std::max(labels_.largest, std::abs((*samples_.labels)[i]));
       }
     }
     labels_.mean *= inverse_weight_;

@@ -348,7 +348,7 @@ TEST_F(CheckpointFile, ForeignFilesAreRefused) {
   EXPECT_NE(refusal(text, "yours").find("another run"), std::string::npos);
   EXPECT_NE(refusal(text, "mine", "adam").find("another run"), std::string::npos);
   std::string newer = text;
-  newer.replace(newer.find("\"version\":4"), 11, "\"version\":9");
+  newer.replace(newer.find("\"version\":5"), 11, "\"version\":9");
   EXPECT_NE(refusal(newer).find("version 9"), std::string::npos);
   std::filesystem::remove(path);
   SolveOptions o = options;
@@ -362,7 +362,7 @@ TEST_F(CheckpointFile, WhatDoesNotFitTogetherIsRefused) {
   const auto with = [&](const std::function<void(nlohmann::json&)>& change) {
     nlohmann::json file = nlohmann::json::parse(text);
     change(file["run"]);
-    return refusal(sealed("bilevel-checkpoint", 4, file["run"].dump()));
+    return refusal(sealed("bilevel-checkpoint", 5, file["run"].dump()));
   };
   EXPECT_EQ(with([](nlohmann::json&) {}), "");
   const std::string one = "AAAAAAAA8D8=";

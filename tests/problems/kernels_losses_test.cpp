@@ -48,7 +48,7 @@ TEST_P(LossesOn, SumsAgreeWithNaiveLoopsWithAndWithoutWeightsAndOffsets) {
         const RandomRows data(loss, n, engine);
         const Vec phi = gaussian(d, 1, engine) / std::sqrt(static_cast<double>(d));
         const kernels::Rows rows{data.y.data(), given & 1 ? data.w.data() : nullptr,
-                                 given & 2 ? data.o.data() : nullptr, 0.7};
+                                 given & 2 ? data.o.data() : nullptr, 0.7, std::log(0.7)};
         kernels::Workspace workspace(x.view());
         Vec gradient = Vec::Constant(d, std::nan("")), bend = Vec::Constant(n, std::nan("")), alone = bend,
             margins = bend;

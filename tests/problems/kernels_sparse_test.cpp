@@ -51,7 +51,7 @@ TEST_P(SparseKernelsOn, SumsAgreeWithNaiveLoops) {
         const RandomRows data(loss, n, engine);
         const Vec u = gaussian(length, 1, engine) / std::sqrt(shape.density * static_cast<double>(x.d) + 1);
         const kernels::Rows rows{data.y.data(), given & 1 ? data.w.data() : nullptr,
-                                 given & 2 ? data.o.data() : nullptr, 0.7};
+                                 given & 2 ? data.o.data() : nullptr, 0.7, std::log(0.7)};
         SparseWorkspace workspace(view_of(x));
         Vec gradient = Vec::Constant(length, std::nan("")), bend = Vec::Constant(n, std::nan("")),
             alone = bend, margins = bend;

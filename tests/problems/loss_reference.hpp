@@ -42,7 +42,7 @@ inline LossAt loss_at(kernels::Loss loss, Long m, Long y, Long parameter) {
     case kernels::Loss::negative_binomial: {
       // −log of the probability of y at a mean of μ and r = 1/α, up to what does not depend on μ.
       const Long mean = std::exp(m), size = 1 / parameter;
-      return {(y + size) * std::log(mean + size) - y * m - (y + size) * std::log(size),
+      return {(y + size) * std::log(mean + size) - y * m - size * std::log(size),
               (mean - y) / (1 + parameter * mean),
               mean * (1 + parameter * y) / ((1 + parameter * mean) * (1 + parameter * mean))};
     }

@@ -122,7 +122,7 @@ TEST(Quality, AgreesWithItsDefinitions) {
         else if (model == Model(Loss::gamma))
           each = y * std::exp(-m) + m;
         else if (model == Model(Loss::negative_binomial))
-          each = (y + 1 / k) * std::log(1 + k * std::exp(m)) - y * m;
+          each = (y + 1 / k) * std::log(1 + k * std::exp(m)) - y * (m + std::log(k));
         else if (model == Model::softmax)
           each = std::log(std::exp(margin(i, 0)) + std::exp(margin(i, 1)) + std::exp(margin(i, 2))) -
                  margin(i, own);

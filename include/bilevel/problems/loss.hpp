@@ -11,9 +11,8 @@ namespace bilevel::problems::kernels {
 ///   huber              ½r² for |r| ≤ k, else k·|r| − ½k², with r = m − y and the parameter k
 ///   squared_hinge      ½ max(0, 1 − y·m)², y = ±1
 ///   gamma              y·exp(−m) + m, y > 0: a mean of exp(m), deviations in proportion to it
-///   negative_binomial  (y + 1/α)·log(1 + α·exp(m)) − y·m, y ≥ 0, with the parameter α: a mean of exp(m) and
-///   a
-///                      variance of exp(m) + α·exp(2m)
+///   negative_binomial  log(1 + α·exp(m))/α + y·log(1 + exp(−m)/α), y ≥ 0, with the parameter α: a mean of
+///                      exp(m) and a variance of exp(m) + α·exp(2m)
 /// Where a loss has no second derivative (|r| = k, y·m = 1), loss″ is its larger and its smaller one-sided
 /// value in turn: 1 for huber, 0 for squared_hinge.
 enum class Loss { squared, logistic, poisson, huber, squared_hinge, gamma, negative_binomial };
