@@ -1,6 +1,6 @@
 option(BILEVEL_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(BILEVEL_APPS "Build the program" ${PROJECT_IS_TOP_LEVEL})
-option(BILEVEL_CLAIMS "Let the program put the paper's claims to the test: a quarter of the compile time" ${BILEVEL_APPS})
+option(BILEVEL_CLAIMS "Build bilevel-paper too, which puts the paper's claims to the test" ${BILEVEL_APPS})
 option(BILEVEL_EXAMPLES "Build the examples; each one is a test" ${PROJECT_IS_TOP_LEVEL})
 option(BILEVEL_INSTALL "Provide the install rules" ${PROJECT_IS_TOP_LEVEL})
 option(BILEVEL_BENCH "Build the benchmarks" OFF)

@@ -13,9 +13,6 @@ using Target = LossKind::Target;
 
 constexpr double unbounded = std::numeric_limits<double>::infinity();
 
-double no_parameter(double) {
-  return 1;
-}
 bool any_label(double) {
   return true;
 }
@@ -39,17 +36,11 @@ constexpr LossKind squared{
     .model = "ridge",
     .title = "a ridge regression",
     .formula = "½ (m_i − y_i)²",
-    .legend = "",
     .wants = "a number",
     .takes = any_label,
     .target = Target::number,
-    .probable = false,
-    .parameter = "",
-    .parameter_help = "",
-    .usual_parameter = no_parameter,
     .value = [](double m, double y, double) { return 0.5 * (m - y) * (m - y); },
     .slope = [](double m, double y, double) { return m - y; },
-    .distance_to_kink = nullptr,
     .shape = [](double, const LabelRange&) -> LossShape { return {1, 0, unbounded, false, 0, 1}; },
     .slope_size = slope_of_square};
 
@@ -57,17 +48,12 @@ constexpr LossKind logistic{.loss = Loss::logistic,
                             .model = "logistic",
                             .title = "a logistic regression",
                             .formula = "log(1 + exp(−y_i m_i))",
-                            .legend = "",
                             .wants = "-1 and 1",
                             .takes = two_labels,
                             .target = Target::classes,
                             .probable = true,
-                            .parameter = "",
-                            .parameter_help = "",
-                            .usual_parameter = no_parameter,
                             .value = [](double m, double y, double) { return softplus(-y * m); },
                             .slope = [](double m, double y, double) { return -y / (1 + std::exp(y * m)); },
-                            .distance_to_kink = nullptr,
                             // σ′ ≤ ¼ and |σ″| ≤ 1/(6√3); |σ″| = σ′|1 − 2σ| ≤ σ′
                             .shape = [](double, const LabelRange&) -> LossShape {
                               return {0.25, 0.0962250448649377, 1, false, 1, 0.25};
@@ -79,17 +65,11 @@ constexpr LossKind poisson{
     .model = "poisson",
     .title = "a Poisson regression",
     .formula = "exp(m_i) − y_i m_i",
-    .legend = "",
     .wants = "counts, 0 or more",
     .takes = zero_or_more,
     .target = Target::positive,
-    .probable = false,
-    .parameter = "",
-    .parameter_help = "",
-    .usual_parameter = no_parameter,
     .value = [](double m, double y, double) { return std::exp(m) - y * m; },
     .slope = [](double m, double y, double) { return std::exp(m) - y; },
-    .distance_to_kink = nullptr,
     // loss″ = loss‴ = exp(m), whose mean is that of the labels at the optimum
     .shape = [](double, const LabelRange& labels) -> LossShape {
       return {unbounded, unbounded, unbounded, false, 1, std::max(labels.mean, 1e-3)};
@@ -107,7 +87,6 @@ constexpr LossKind huber{
     .wants = "a number",
     .takes = any_label,
     .target = Target::number,
-    .probable = false,
     .parameter = "huber-threshold",
     .parameter_help =
         "Where Huber's loss turns linear, in units of the target (default: 1.345 standard deviations)",
@@ -127,14 +106,9 @@ constexpr LossKind squared_hinge{
     .model = "squared-hinge",
     .title = "a squared-hinge classifier",
     .formula = "½ max(0, 1 − y_i m_i)²",
-    .legend = "",
     .wants = "-1 and 1",
     .takes = two_labels,
     .target = Target::classes,
-    .probable = false,
-    .parameter = "",
-    .parameter_help = "",
-    .usual_parameter = no_parameter,
     .value =
         [](double m, double y, double) {
           const double gap = std::max(0.0, 1 - y * m);
@@ -150,17 +124,11 @@ constexpr LossKind gamma_deviance{
     .model = "gamma",
     .title = "a gamma regression",
     .formula = "y_i exp(−m_i) + m_i",
-    .legend = "",
     .wants = "amounts above 0",
     .takes = [](double y) { return y > 0; },
     .target = Target::positive,
-    .probable = false,
-    .parameter = "",
-    .parameter_help = "",
-    .usual_parameter = no_parameter,
     .value = [](double m, double y, double) { return y * std::exp(-m) + m; },
     .slope = [](double m, double y, double) { return 1 - y * std::exp(-m); },
-    .distance_to_kink = nullptr,
     // loss″ = |loss‴| = y·exp(−m), whose mean is 1 at the optimum
     .shape = [](double, const LabelRange&) -> LossShape {
       return {unbounded, unbounded, unbounded, false, 1, 1};
@@ -180,7 +148,6 @@ constexpr LossKind negative_binomial{
     .wants = "counts, 0 or more",
     .takes = zero_or_more,
     .target = Target::positive,
-    .probable = false,
     .parameter = "dispersion",
     .parameter_help =
         "By how much counts vary more than Poisson's: a variance of μ + X·μ² at a mean of μ, X from 0.0001 "
@@ -189,7 +156,6 @@ constexpr LossKind negative_binomial{
     // Its logarithm is added to margins: rounding() has room for the error of a small one.
     .least_parameter = 1e-4,
     .largest_parameter = 1e4,
-    .usual_parameter = no_parameter,
     .value =
         [](double m, double y, double alpha) {
           const double z = m + std::log(alpha);
@@ -201,7 +167,6 @@ constexpr LossKind negative_binomial{
           const bool above = m + std::log(alpha) >= 0;
           return (above ? 1 - near : near) / alpha - y * (above ? near : 1 - near);
         },
-    .distance_to_kink = nullptr,
     // Bounded by ¼(1/α + y), but at large counts far below that where it matters.
     .shape = [](double alpha, const LabelRange& labels) -> LossShape {
       const double mean = std::max(labels.mean, 1e-3);

@@ -29,7 +29,7 @@ struct LossKind {
   std::string_view model;    ///< what a model that is trained by it is called: "poisson"
   std::string_view title;    ///< the same in a sentence: "a Poisson regression"
   std::string_view formula;  ///< of m_i and y_i
-  std::string_view legend;   ///< what other letters in it stand for; may be empty
+  std::string_view legend{};  ///< what other letters in it stand for; may be empty
   std::string_view wants;    ///< of a label, as the end of "poisson wants …"
   bool (*takes)(double label);
   /// How the targets of a model are to be read.
@@ -38,17 +38,17 @@ struct LossKind {
     positive,  ///< the logarithm of their mean is the margin
     classes    ///< ±1
   } target;
-  bool probable;  ///< the margin is the logarithm of the odds of +1
+  bool probable = false;  ///< the margin is the logarithm of the odds of +1
   /// The parameter's name, empty where there is none, what it says, its range, and its default where targets
   /// deviate by so much.
-  std::string_view parameter, parameter_help;
+  std::string_view parameter{}, parameter_help{};
   double least_parameter = std::numeric_limits<double>::min();
   double largest_parameter = std::numeric_limits<double>::max();
-  double (*usual_parameter)(double deviation);
+  double (*usual_parameter)(double deviation) = [](double) { return 1.0; };
 
   double (*value)(double m, double y, double parameter);
   double (*slope)(double m, double y, double parameter);
-  double (*distance_to_kink)(double m, double y, double parameter);  ///< null where there are none
+  double (*distance_to_kink)(double m, double y, double parameter) = nullptr;  ///< null where there are none
   LossShape (*shape)(double parameter, const LabelRange& labels);
   /// A bound of √(mean loss′²) by the mean of the losses, the largest loss″ (known where the shape does not
   /// bound it) and the labels.
