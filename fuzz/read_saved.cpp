@@ -13,12 +13,12 @@
 #include <nlohmann/json.hpp>
 
 #include <bilevel/bilevel.hpp>
-#include <bilevel/outcome/base64.hpp>
+#include <bilevel/encoding/base64.hpp>
 
 #include "training/kept_training.hpp"
 #include "training/network_file.hpp"
-#include "tuning/grid.hpp"
-#include "tuning/model_file.hpp"
+#include <bilevel/models/grid.hpp>
+#include <bilevel/models/model_file.hpp>
 
 namespace {
 
@@ -186,8 +186,8 @@ data::Dataset table() {
 /// `sparse`: of LIBSVM rows.
 void check_model(Choices& choose, bool sparse) {
   static const auto make = [](bool libsvm) {
-    tuning::SavedModel m;
-    m.model = libsvm ? tuning::Model::ridge : tuning::Model::softmax;
+    bilevel::models::SavedModel m;
+    m.model = libsvm ? bilevel::models::Model::ridge : bilevel::models::Model::softmax;
     data::Dataset d = table();
     if (libsvm) {
       const std::string text = "1 1:0.5 3:2\n0 2:1 5:4\n";
@@ -203,14 +203,14 @@ void check_model(Choices& choose, bool sparse) {
     m.imputes = !libsvm;
     m.hyperparameters = {"all"};
     m.log_lambda = Vec::Constant(1, -2);
-    return Json::parse(tuning::model_text(m, "0"));
+    return Json::parse(bilevel::models::model_text(m, "0"));
   };
   static const Json valid[] = {make(false), make(true)};
-  const tuning::SavedModel m = tuning::read_model(write("model", edited(valid[sparse], choose).dump()));
+  const bilevel::models::SavedModel m = bilevel::models::read_model(write("model", edited(valid[sparse], choose).dump()));
   data::Dataset d = read_like(m.schema);
   if (m.imputed.size() > 0) data::impute(d, m.imputed);
-  const Eigen::MatrixXd u = tuning::margins(m, d);
-  if (m.model.classifies() && tuning::probabilities(m, u).cols() != static_cast<long>(m.classes.size()))
+  const Eigen::MatrixXd u = bilevel::models::margins(m, d);
+  if (m.model.classifies() && bilevel::models::probabilities(m, u).cols() != static_cast<long>(m.classes.size()))
     std::abort();
 }
 
@@ -267,23 +267,23 @@ void check_checkpoint(Choices& choose, const std::string& name) {
 }
 
 void check_grid(Choices& choose) {
-  static const tuning::Prepared prepared = [] {
+  static const bilevel::models::Prepared prepared = [] {
     std::string text = "a,b,y\n";
     for (int i = 0; i < 12; ++i) text += fmt::format("{},{},{}\n", i % 5, i % 3, i % 7);
-    tuning::Task task;
+    bilevel::models::Task task;
     task.data = write("grid.csv", text);
     task.folds = 2;
     task.test = "0";
-    return tuning::prepare(task);
+    return bilevel::models::prepare(task);
   }();
-  tuning::Task task;
+  bilevel::models::Task task;
   task.grid = 3;
   task.iterations = 1;
-  tuning::TuneControl control;
+  bilevel::models::TuneControl control;
   control.checkpoint = path_of("run");
   control.identity = "me";
   static const Json valid = [&] {
-    tuning::Grid grid(control.checkpoint + ".grid", control.identity, false);
+    bilevel::models::Grid grid(control.checkpoint + ".grid", control.identity, false);
     grid.add({10, 2, 0.1}, {Vec::Ones(3), Vec::Ones(3)});
     grid.add({0, 1, 0.1}, {Vec::Ones(3), Vec::Ones(3)});
     return Json::parse(slurp(control.checkpoint + ".grid")).at("run");
@@ -291,7 +291,7 @@ void check_grid(Choices& choose) {
   write("run.grid", bilevel::sealed("bilevel-grid", 2, edited(valid, choose).dump()));
   std::filesystem::remove(control.checkpoint);
   control.resume = true;
-  tuning::tune(task, prepared, control);
+  bilevel::models::tune(task, prepared, control);
 }
 
 void check_training(Choices& choose) {

@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include <bilevel/outcome/atomic_file.hpp>
-#include <bilevel/outcome/foreign_json.hpp>
+#include <bilevel/files/atomic_file.hpp>
+#include <bilevel/encoding/foreign_json.hpp>
 #include <bilevel/outer/checkpoint.hpp>
 
 namespace training {

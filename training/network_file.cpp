@@ -7,11 +7,11 @@
 
 #include <bilevel/networks/layered_circuit.hpp>
 #include <bilevel/networks/netlist.hpp>
-#include <bilevel/outcome/atomic_file.hpp>
-#include <bilevel/outcome/base64.hpp>
-#include <bilevel/outcome/foreign_json.hpp>
+#include <bilevel/files/atomic_file.hpp>
+#include <bilevel/encoding/base64.hpp>
+#include <bilevel/encoding/foreign_json.hpp>
 
-#include "tuning/schema_json.hpp"
+#include <bilevel/models/schema_json.hpp>
 
 namespace training {
 namespace {
@@ -61,7 +61,7 @@ std::string network_text(const SavedNetwork& n, const std::string& program_versi
                       {"shift", packed(n.shift)},
                       {"factor", packed(n.factor)},
                       {"imputed", packed(n.imputed)},
-                      {"schema", n.schema.features > 0 ? tuning::encode(n.schema) : OrderedJson(nullptr)},
+                      {"schema", n.schema.features > 0 ? bilevel::models::encode(n.schema) : OrderedJson(nullptr)},
                       {"weights", packed(n.theta)}};
   return j.dump(1) + "\n";
 }
@@ -83,7 +83,7 @@ SavedNetwork read_network(const std::string& path) {
     SavedNetwork n;
     networks::Architecture& a = n.settings.architecture;
     a.energy = networks::energy_of(j.at("energy").get<std::string>());
-    a.layers = tuning::whole_numbers(j.at("layers"));
+    a.layers = bilevel::models::whole_numbers(j.at("layers"));
     a.activation = networks::activation_of(j.at("activation").get<std::string>());
     a.read_out = networks::read_out_of(j.at("read_out").get<std::string>());
     a.input_gain = j.at("input_gain");
@@ -102,7 +102,7 @@ SavedNetwork read_network(const std::string& path) {
     n.shift = unpacked<Eigen::VectorXd>(j.at("shift"));
     n.factor = unpacked<Eigen::VectorXd>(j.at("factor"));
     n.imputed = unpacked<Eigen::VectorXd>(j.at("imputed"));
-    if (!j.at("schema").is_null()) n.schema = tuning::decode_schema(j.at("schema"));
+    if (!j.at("schema").is_null()) n.schema = bilevel::models::decode_schema(j.at("schema"));
     n.theta = unpacked<Eigen::VectorXf>(j.at("weights"));
     if (static_cast<Index>(n.classes.size()) != a.outputs() || n.shift.size() != a.inputs() ||
         n.factor.size() != a.inputs() || (n.imputed.size() != 0 && n.imputed.size() != a.inputs()))

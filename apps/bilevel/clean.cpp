@@ -12,8 +12,8 @@
 #include "report/clean_page.hpp"
 #include "report/page.hpp"
 #include "terminal.hpp"
-#include "tuning/clean.hpp"
-#include "tuning/clean_file.hpp"
+#include <bilevel/models/clean.hpp>
+#include <bilevel/models/clean_file.hpp>
 
 namespace app {
 namespace {
@@ -21,11 +21,11 @@ namespace {
 using bilevel::InvalidInput;
 using bilevel::Status;
 using bilevel::Verdict;
-using tuning::CleanData;
-using tuning::CleanResult;
+using bilevel::models::CleanData;
+using bilevel::models::CleanResult;
 
 struct CleanArguments {
-  tuning::CleanTask task;
+  bilevel::models::CleanTask task;
   DataArguments data;
   std::string json, report, output, ranking, checkpoint;
   bool resume = false;
@@ -115,7 +115,7 @@ void print(const CleanArguments& a, const CleanData& c, const CleanResult& r) {
 }
 
 int run(CleanArguments a) {
-  tuning::CleanTask& task = a.task;
+  bilevel::models::CleanTask& task = a.task;
   if (task.data.empty()) throw InvalidInput("clean: name a data file; bilevel clean --help says more");
   task.reading = a.data.read_options();
   task.validate();
@@ -131,12 +131,12 @@ int run(CleanArguments a) {
 
   Progress progress;
   progress.show("reading the data");
-  const CleanData data = tuning::prepare_clean(task);
-  if (!a.output.empty()) tuning::require_lines(task, data.format);
-  const tuning::TuneControl control =
+  const CleanData data = bilevel::models::prepare_clean(task);
+  if (!a.output.empty()) bilevel::models::require_lines(task, data.format);
+  const bilevel::models::TuneControl control =
       control_of("clean", a.checkpoint, a.resume, identity_of(data), progress);
   const std::string& checkpoint = control.checkpoint;
-  const CleanResult result = tuning::clean(task, data, control);
+  const CleanResult result = bilevel::models::clean(task, data, control);
   progress.show("");
 
   if (result.interrupted)
@@ -154,7 +154,7 @@ int run(CleanArguments a) {
     a.output.clear();
   }
   // The cleaned text first: it is read from the file once more, which may have changed.
-  write_outputs({{a.output, [&] { return tuning::text_without(task, data, flagged_rows(data, result)); }},
+  write_outputs({{a.output, [&] { return bilevel::models::text_without(task, data, flagged_rows(data, result)); }},
                  {a.ranking, [&] { return ranking_text(data, result); }},
                  {a.json, [&] { return json_text(j); }},
                  {a.report, [&] { return report::render(report::clean_page(j)); }}});
@@ -168,7 +168,7 @@ std::function<int()> add_clean(CLI::App& program) {
   auto a = std::make_shared<CleanArguments>();
   CLI::App& command = *program.add_subcommand(
       "clean", "Find the rows of your data whose labels look wrong, judged by a few that you trust");
-  tuning::CleanTask& t = a->task;
+  bilevel::models::CleanTask& t = a->task;
   command.add_option("data", t.data, "The data: CSV, TSV, LIBSVM, IDX or NPY, also gzip or bzip2")
       ->type_name("DATA");
   command

@@ -4,13 +4,13 @@
 #include <utility>
 #include <vector>
 
-#include <bilevel/outcome/base64.hpp>
+#include <bilevel/encoding/base64.hpp>
 
 namespace app {
 namespace {
 
-using tuning::CleanData;
-using tuning::CleanResult;
+using bilevel::models::CleanData;
+using bilevel::models::CleanResult;
 
 /// The rows reported, and always the hundred most suspicious.
 Json suspects(const CleanData& c, const CleanResult& r) {
@@ -82,7 +82,7 @@ std::string prediction_of(const CleanData& c, const CleanResult& r, Index traini
   return c.classes[static_cast<std::size_t>(r.predicted[static_cast<std::size_t>(training_row)])];
 }
 
-Json clean_result(const tuning::CleanTask& task, const std::string& command_line, const CleanData& c,
+Json clean_result(const bilevel::models::CleanTask& task, const std::string& command_line, const CleanData& c,
                   const CleanResult& r) {
   const bilevel::Summary& s = r.summary;
   const auto maybe = [](const std::optional<double>& x) { return x ? number(*x) : Json(nullptr); };
@@ -111,7 +111,7 @@ Json clean_result(const tuning::CleanTask& task, const std::string& command_line
       {"inner", "1/n Σ_i σ(θ_i)·(log Σ_c exp(m_ic) − m_iy) + ½λ‖φ‖², m_i = x_i·φ, the intercepts in φ"},
       {"outer", "mean over the trusted rows of log Σ_c exp(m_ic) − m_iy, without penalty"},
       {"hyperparameters", c.training_rows},
-      {"bounds", {-tuning::clean_bound, tuning::clean_bound}}};
+      {"bounds", {-bilevel::models::clean_bound, bilevel::models::clean_bound}}};
   j["samples"] = c.training_rows;
   j["flagged"] = r.flagged;
   j["below_threshold"] = r.light;

@@ -18,13 +18,13 @@ std::string quoted(std::string_view word) {
   return text + "'";
 }
 
-std::string_view loss_text(tuning::Model model) {
-  return model == tuning::Model::softmax ? "log Σ_c exp(m_ic) − m_iy" : model.loss_kind().formula;
+std::string_view loss_text(bilevel::models::Model model) {
+  return model == bilevel::models::Model::softmax ? "log Σ_c exp(m_ic) − m_iy" : model.loss_kind().formula;
 }
 
 /// What the letters of that text stand for.
-std::string where_text(const tuning::Prepared& p) {
-  if (p.model == tuning::Model::softmax) return "";
+std::string where_text(const bilevel::models::Prepared& p) {
+  if (p.model == bilevel::models::Model::softmax) return "";
   if (p.model.classifies())
     return fmt::format("; y_i = +1 is '{}', −1 is '{}'", p.classes.at(1), p.classes.at(0));
   const std::string_view legend = p.model.loss_kind().legend;
@@ -33,7 +33,7 @@ std::string where_text(const tuning::Prepared& p) {
 
 }  // namespace
 
-Json describe(const tuning::Quality& q) {
+Json describe(const bilevel::models::Quality& q) {
   Json j{{"loss", number(q.loss)}, {"rows", q.rows}, {"standard_error", number(q.standard_error)}};
   if (q.accuracy) j["accuracy"] = *q.accuracy;
   if (q.auc) j["auc"] = *q.auc;
@@ -42,7 +42,7 @@ Json describe(const tuning::Quality& q) {
   return j;
 }
 
-Json describe_data(const tuning::Task& task, const tuning::Prepared& p) {
+Json describe_data(const bilevel::models::Task& task, const bilevel::models::Prepared& p) {
   Json j{{"source", p.source},
          {"format", p.format},
          {"storage", p.storage},
@@ -58,12 +58,12 @@ Json describe_data(const tuning::Task& task, const tuning::Prepared& p) {
   return j;
 }
 
-Json describe_model(const tuning::Task& task, const tuning::Prepared& p) {
-  const bool l1 = p.model == tuning::Model::lasso || p.model == tuning::Model::elastic_net;
+Json describe_model(const bilevel::models::Task& task, const bilevel::models::Prepared& p) {
+  const bool l1 = p.model == bilevel::models::Model::lasso || p.model == bilevel::models::Model::elastic_net;
   const std::string penalty =
       l1 ? std::string("Σ_j exp(θ_j)|φ_j|") +
-               (p.model == tuning::Model::elastic_net ? " + ½ exp(θ₂) Σ_j φ_j²" : "")
-      : p.outputs > 1 ? std::string(task.penalty == tuning::Penalty::per_class ? "½ Σ_c exp(θ_c) Σ_j φ_jc²"
+               (p.model == bilevel::models::Model::elastic_net ? " + ½ exp(θ₂) Σ_j φ_j²" : "")
+      : p.outputs > 1 ? std::string(task.penalty == bilevel::models::Penalty::per_class ? "½ Σ_c exp(θ_c) Σ_j φ_jc²"
                                                                                : "½ Σ_j exp(θ_j) Σ_c φ_jc²")
                       : std::string("½ Σ_j exp(θ_j) φ_j²");
   Json j{{"name", name(p.model)},

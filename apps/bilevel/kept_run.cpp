@@ -128,10 +128,10 @@ void require_place(const std::string& path, bool resume, const std::string& iden
                     path, fmt::join(there, " and ")));
 }
 
-tuning::TuneControl control_of(std::string_view command, const std::string& given, bool resume,
+bilevel::models::TuneControl control_of(std::string_view command, const std::string& given, bool resume,
                                std::string identity, Progress& progress,
                                const std::vector<std::string>& endings) {
-  tuning::TuneControl control;
+  bilevel::models::TuneControl control;
   control.checkpoint = kept_in(command, given, identity, resume, endings);
   catch_interrupts();
   control.resume = resume;

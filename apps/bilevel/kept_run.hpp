@@ -9,7 +9,7 @@
 #include <bilevel/outcome/status.hpp>
 
 #include "terminal.hpp"
-#include "tuning/tune.hpp"
+#include <bilevel/models/tune.hpp>
 
 namespace app {
 
@@ -17,7 +17,7 @@ namespace app {
 /// go on, its progress, and Ctrl-C, which is caught from here on. Beside it the run keeps files with these
 /// endings. Refuses a place that cannot be written, is another file of the person's, or keeps a run that is
 /// another one or not to be resumed: that is never lost unasked. Says where --resume finds nothing.
-tuning::TuneControl control_of(std::string_view command, const std::string& given, bool resume,
+bilevel::models::TuneControl control_of(std::string_view command, const std::string& given, bool resume,
                                std::string identity, Progress& progress,
                                const std::vector<std::string>& endings = {});
 /// The same of a place that was named, without the rest: throws InvalidInput where it keeps another run or

@@ -11,7 +11,7 @@
 #include "json_output.hpp"
 #include "terminal.hpp"
 #include "training/network_file.hpp"
-#include "tuning/model_file.hpp"
+#include <bilevel/models/model_file.hpp>
 
 namespace app {
 namespace {
@@ -49,7 +49,7 @@ int run_network(const PredictArguments& a) {
   if (network.imputed.size() > 0) bilevel::data::impute(data, network.imputed);
   const Eigen::MatrixXd u = training::outputs_of(network, data).cast<double>().transpose();
   const bool probable = network.settings.architecture.read_out == bilevel::networks::ReadOut::cross_entropy;
-  const Eigen::MatrixXd shown = probable ? tuning::softmax_rows(u) : u;
+  const Eigen::MatrixXd shown = probable ? bilevel::models::softmax_rows(u) : u;
   std::string text = "prediction";
   for (const std::string& each : network.classes)
     text += "," + csv_cell((probable ? "probability of " : "output of ") + each);
@@ -70,13 +70,13 @@ int run_network(const PredictArguments& a) {
 int run(const PredictArguments& a) {
   require_outputs("predict", {a.output}, {a.model, a.data});
   if (training::is_network(a.model)) return run_network(a);
-  const tuning::SavedModel model = tuning::read_model(a.model);
+  const bilevel::models::SavedModel model = bilevel::models::read_model(a.model);
   bilevel::data::ReadOptions options = a.reading.read_options();
   options.target_optional = true;
   if (model.imputes) options.missing = bilevel::data::Missing::mean;
   bilevel::data::Dataset data = bilevel::data::read(a.data, options, &model.schema);
   if (model.imputed.size() > 0) bilevel::data::impute(data, model.imputed);
-  const Eigen::MatrixXd m = tuning::margins(model, data);
+  const Eigen::MatrixXd m = bilevel::models::margins(model, data);
   for (Index i = 0; i < m.rows(); ++i)
     if (!m.row(i).allFinite())
       throw bilevel::InvalidInput(fmt::format(
@@ -94,7 +94,7 @@ int run(const PredictArguments& a) {
   else if (classifier)
     text += ",margin";
   text += "\n";
-  const Eigen::MatrixXd p = probable ? tuning::probabilities(model, m) : Eigen::MatrixXd();
+  const Eigen::MatrixXd p = probable ? bilevel::models::probabilities(model, m) : Eigen::MatrixXd();
   for (Index i = 0; i < m.rows(); ++i) {
     if (!classifier) {
       text += fmt::format("{}\n", model.model.loss_kind().predicted(m(i, 0)));

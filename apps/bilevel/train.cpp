@@ -140,7 +140,7 @@ int run(TrainArguments a) {
       throw InvalidInput(fmt::format("--start {}: it is {}, and {} is to be trained", a.start, has, wanted));
     start = saved.theta;
   }
-  const tuning::TuneControl kept =
+  const bilevel::models::TuneControl kept =
       control_of("train", a.checkpoint, a.resume, identity_of(settings, data), progress);
   a.checkpoint = kept.checkpoint;
   training::TrainControl control{.checkpoint = kept.checkpoint,

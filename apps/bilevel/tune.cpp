@@ -14,20 +14,20 @@
 #include "report/page.hpp"
 #include "report/tune_page.hpp"
 #include "terminal.hpp"
-#include "tuning/model_file.hpp"
-#include "tuning/tune.hpp"
+#include <bilevel/models/model_file.hpp>
+#include <bilevel/models/tune.hpp>
 
 namespace app {
 namespace {
 
 using bilevel::InvalidInput;
 using bilevel::Verdict;
-using tuning::Fitted;
-using tuning::Quality;
-using tuning::TuneResult;
+using bilevel::models::Fitted;
+using bilevel::models::Quality;
+using bilevel::models::TuneResult;
 
 struct TuneArguments {
-  tuning::Task task;
+  bilevel::models::Task task;
   DataArguments data;
   std::string model = "automatic", penalty = "auto", bounds = "-10:10", separator;
   std::string json, report, save, checkpoint;
@@ -38,9 +38,9 @@ struct TuneArguments {
 };
 
 /// Everything that makes this run what it is: a checkpoint of another one is refused.
-std::string identity_of(const tuning::Task& t, const tuning::Prepared& p) {
+std::string identity_of(const bilevel::models::Task& t, const bilevel::models::Prepared& p) {
   std::uint64_t print = bilevel::checksum(*p.samples.labels);
-  for (const tuning::Part& part : p.folds)
+  for (const bilevel::models::Part& part : p.folds)
     print ^= bilevel::checksum(part.standardisation.shift) +
              31 * bilevel::checksum(part.standardisation.inverse_scale);
   print ^= 7 * bilevel::checksum(p.stored_shift) + 17 * bilevel::checksum(p.stored_scale);
@@ -70,7 +70,7 @@ Json penalties(const TuneResult& r) {
   return list;
 }
 
-Json coefficients(const tuning::Prepared& p, const TuneResult& r) {
+Json coefficients(const bilevel::models::Prepared& p, const TuneResult& r) {
   Json list = Json::array();
   const Index c = p.outputs;
   for (Index k = 0; k < r.tuned.coefficients.size(); ++k) {
@@ -84,7 +84,7 @@ Json coefficients(const tuning::Prepared& p, const TuneResult& r) {
   return list;
 }
 
-Json describe_choice(const tuning::Choice& c) {
+Json describe_choice(const bilevel::models::Choice& c) {
   const auto known = [](const std::optional<double>& x) { return x ? number(*x) : Json(nullptr); };
   Json j{{"kind", c.kind}, {"gamma", known(c.gamma)}, {"score", nullptr}};
   if (c.score) j["score"] = {{"rho", number(c.score->rho)}, {"nu", number(c.score->nu)}, {"p", number(c.score->p)}};
@@ -97,7 +97,7 @@ Json describe_choice(const tuning::Choice& c) {
   return j;
 }
 
-Json whole_result(const TuneArguments& a, const tuning::Prepared& p, const TuneResult& r) {
+Json whole_result(const TuneArguments& a, const bilevel::models::Prepared& p, const TuneResult& r) {
   const bilevel::Summary& s = r.summary;
   Json j;
   j["command"] = "tune";
@@ -128,7 +128,7 @@ Json whole_result(const TuneArguments& a, const tuning::Prepared& p, const TuneR
   grid["seconds"] = r.grid_seconds;
   grid["points"] = Json::array();
   double before = 0;
-  for (const tuning::GridPoint& point : r.points) {
+  for (const bilevel::models::GridPoint& point : r.points) {
     grid["points"].push_back({{"log_lambda", point.log_lambda},
                               {"validation_loss", number(point.validation_loss)},
                               {"seconds", point.seconds - before}});
@@ -171,14 +171,14 @@ std::string measures(const Quality& q) {
   return text;
 }
 
-void print(const TuneArguments& a, const tuning::Prepared& p, const TuneResult& r) {
+void print(const TuneArguments& a, const bilevel::models::Prepared& p, const TuneResult& r) {
   const auto& task = a.task;
   say("{}: {} training rows{}{}, {} features{}; {}\n", p.source, p.training_rows,
              p.validation_rows > 0 ? fmt::format(", {} to validate", p.validation_rows) : "",
              p.test_rows > 0 ? fmt::format(", {} for the test", p.test_rows) : "", p.names.size(),
              p.storage == "sparse" ? " (sparse)" : "", p.splitting);
   say("{}, penalties {}{}: {} of them from {} number{}; {}\n", name(p.model), r.choice.kind,
-             task.penalty == tuning::Penalty::automatic ? " (chosen)" : "", r.tuned.log_lambda.size(),
+             task.penalty == bilevel::models::Penalty::automatic ? " (chosen)" : "", r.tuned.log_lambda.size(),
              r.tuned.theta.size(), r.tuned.theta.size() == 1 ? "" : "s", r.solvers);
   for (const std::string& answer : r.choice.answers) say("  {}\n", answer);
   say("\n");
@@ -249,7 +249,7 @@ void print(const TuneArguments& a, const tuning::Prepared& p, const TuneResult& 
 }
 
 /// A model file is JSON, which has to be UTF-8: said before the work, not after it.
-void require_utf8(const tuning::Prepared& p) {
+void require_utf8(const bilevel::models::Prepared& p) {
   const auto require = [&](const std::string& text) {
     if (as_utf8(text) != text)
       throw InvalidInput(fmt::format(
@@ -269,21 +269,21 @@ void require_utf8(const tuning::Prepared& p) {
 
 /// Options that would change nothing: the person expects that they do.
 void refuse_contradictions(const TuneArguments& a) {
-  const tuning::Task& t = a.task;
+  const bilevel::models::Task& t = a.task;
   const auto refuse = [](bool wrong, std::string_view text) {
     if (wrong) throw InvalidInput(fmt::format("tune: {}", text));
   };
-  const bool grouped = t.penalty == tuning::Penalty::per_group || t.penalty == tuning::Penalty::automatic;
+  const bool grouped = t.penalty == bilevel::models::Penalty::per_group || t.penalty == bilevel::models::Penalty::automatic;
   refuse(!grouped && !t.groups.empty(), "--groups is for --penalty auto and per-group");
   refuse(!grouped && t.group_separator != 0, "--group-separator is for --penalty auto and per-group");
-  refuse(a.prior_given && t.penalty == tuning::Penalty::global,
+  refuse(a.prior_given && t.penalty == bilevel::models::Penalty::global,
          "--prior-width is for many penalties; --penalty global has one");
   refuse(!t.groups.empty() && t.group_separator != 0, "--groups and --group-separator: give one of the two");
   refuse(t.refit && t.validation.empty(),
          "--refit is for --validation; with folds the final model has all rows anyway");
   for (const auto& kind : bilevel::problems::loss_kinds())
     if (const auto given = a.parameters.find(kind.model); given != a.parameters.end() && given->second > 0)
-      refuse(t.model != tuning::Model(kind.loss),
+      refuse(t.model != bilevel::models::Model(kind.loss),
              fmt::format("--{} is for --model {}", kind.parameter, kind.model));
   refuse(a.cv_given && !t.reading.split.empty(), "--split names the folds or parts itself: leave --cv out");
   refuse(!t.validation_labels.empty() && t.validation.empty(),
@@ -296,17 +296,17 @@ void refuse_contradictions(const TuneArguments& a) {
 }
 
 int run(TuneArguments a) {
-  tuning::Task& task = a.task;
+  bilevel::models::Task& task = a.task;
   if (task.data.empty() != task.example)
     throw InvalidInput(task.example
                            ? "tune: --example brings its own data; leave the file out"
                            : "tune: name a data file, or try --example; bilevel tune --help says more");
   if (a.cv_given && !task.validation.empty())
     throw InvalidInput("tune: --cv and --validation: give one of the two");
-  task.model = tuning::model_named(a.model);
+  task.model = bilevel::models::model_named(a.model);
   if (const auto given = a.parameters.find(a.model); given != a.parameters.end())
     task.loss_parameter = given->second;
-  task.penalty = tuning::penalty_named(a.penalty);
+  task.penalty = bilevel::models::penalty_named(a.penalty);
   std::tie(task.lower, task.upper) = bounds_argument(a.bounds);
   task.standardize = !a.no_standardize;
   task.intercept = !a.no_intercept;
@@ -317,7 +317,7 @@ int run(TuneArguments a) {
   task.reading = a.data.read_options();
   task.validate();
   refuse_contradictions(a);
-  const std::vector<std::string> beside = tuning::kept_beside(task);
+  const std::vector<std::string> beside = bilevel::models::kept_beside(task);
   std::vector<std::string> outputs{a.json, a.report, a.save};
   if (!a.checkpoint.empty())
     for (const std::string& file : kept_files(a.checkpoint, beside)) outputs.push_back(file);
@@ -327,12 +327,12 @@ int run(TuneArguments a) {
 
   Progress progress;
   progress.show("reading the data");
-  const tuning::Prepared prepared = tuning::prepare(task);
+  const bilevel::models::Prepared prepared = bilevel::models::prepare(task);
   if (!a.save.empty()) require_utf8(prepared);
-  const tuning::TuneControl control =
+  const bilevel::models::TuneControl control =
       control_of("tune", a.checkpoint, a.resume, identity_of(task, prepared), progress, beside);
   const std::string& checkpoint = control.checkpoint;
-  const TuneResult result = tuning::tune(task, prepared, control);
+  const TuneResult result = bilevel::models::tune(task, prepared, control);
   progress.show("");
 
   if (result.interrupted || !result.tuned.fitted) {
@@ -350,10 +350,10 @@ int run(TuneArguments a) {
   const Json j = a.json.empty() && a.report.empty() ? Json() : whole_result(a, prepared, result);
   write_outputs({{a.save,
                   [&] {
-                    tuning::SavedModel model = tuning::make_saved(prepared, result.tuned);
+                    bilevel::models::SavedModel model = bilevel::models::make_saved(prepared, result.tuned);
                     model.status = name(result.summary.status);
                     model.verdict = name(result.summary.certificate.verdict);
-                    return tuning::model_text(model, std::string(bilevel::version));
+                    return bilevel::models::model_text(model, std::string(bilevel::version));
                   }},
                  {a.json, [&] { return json_text(j); }},
                  {a.report, [&] { return report::render(report::tune_page(j)); }}});
@@ -367,13 +367,13 @@ std::function<int()> add_tune(CLI::App& program) {
   auto a = std::make_shared<TuneArguments>();
   CLI::App& command = *program.add_subcommand(
       "tune", "Tune the penalties of a model on your data, with proof that they are good");
-  tuning::Task& t = a->task;
+  bilevel::models::Task& t = a->task;
   command.add_option("data", t.data, "The data: CSV, TSV, LIBSVM, IDX or NPY, also gzip or bzip2")
       ->type_name("DATA");
   command.add_flag("--example", t.example, "Use built-in data: 4 strong features among 60");
   command
       .add_option("--model", a->model,
-                  fmt::format("{} (automatic: by the target)", fmt::join(tuning::model_names(), ", ")))
+                  fmt::format("{} (automatic: by the target)", fmt::join(bilevel::models::model_names(), ", ")))
       ->capture_default_str();
   command
       .add_option("--penalty", a->penalty,

@@ -12,7 +12,7 @@
 #include <bilevel/networks/circuit_solver.hpp>
 #include <bilevel/networks/layered_circuit.hpp>
 #include <bilevel/networks/netlist.hpp>
-#include <bilevel/outcome/atomic_file.hpp>
+#include <bilevel/files/atomic_file.hpp>
 #include <bilevel/outer/search.hpp>
 #include <bilevel/outer/solve.hpp>
 #include <bilevel/problem/adapter.hpp>

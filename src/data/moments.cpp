@@ -9,7 +9,7 @@
 #include <bilevel/outcome/violations.hpp>
 
 #include "data/complaint.hpp"
-#include "outcome/pool.hpp"
+#include "threads/pool.hpp"
 
 namespace bilevel::data {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include <bilevel/outcome/side_by_side.hpp>
+#include <bilevel/threads/side_by_side.hpp>
 #include <bilevel/problem/gamma.hpp>
 
 namespace bilevel {

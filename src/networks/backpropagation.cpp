@@ -5,7 +5,7 @@
 
 #include "gemm.hpp"
 #include "live_couplings.hpp"
-#include "outcome/pool.hpp"
+#include "threads/pool.hpp"
 #include "read_out.hpp"
 
 namespace bilevel::networks {

@@ -4,7 +4,7 @@
 
 #include <bilevel/networks/architecture.hpp>
 
-#include "outcome/one_blas_thread.hpp"
+#include "threads/one_blas_thread.hpp"
 
 namespace bilevel::networks {
 

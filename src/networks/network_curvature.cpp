@@ -5,7 +5,7 @@
 
 #include <bilevel/gradient/spectrum.hpp>
 
-#include "outcome/pool.hpp"
+#include "threads/pool.hpp"
 
 namespace bilevel::networks {
 

@@ -11,7 +11,7 @@
 
 #include "block.hpp"
 #include "gemm.hpp"
-#include "outcome/pool.hpp"
+#include "threads/pool.hpp"
 
 namespace bilevel::networks {
 

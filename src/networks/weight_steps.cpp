@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/table.hpp"
-#include "outcome/pool.hpp"
+#include "threads/pool.hpp"
 
 namespace bilevel::networks {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include <bilevel/outcome/atomic_file.hpp>
-#include <bilevel/outcome/base64.hpp>
-#include <bilevel/outcome/foreign_json.hpp>
+#include <bilevel/files/atomic_file.hpp>
+#include <bilevel/encoding/base64.hpp>
+#include <bilevel/encoding/foreign_json.hpp>
 
 namespace bilevel {
 namespace {

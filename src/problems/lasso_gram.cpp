@@ -8,7 +8,7 @@
 
 #include <bilevel/problem/gamma.hpp>
 
-#include "outcome/one_blas_thread.hpp"
+#include "threads/one_blas_thread.hpp"
 #include "problems/kernels/pieces.hpp"
 
 namespace bilevel::problems {

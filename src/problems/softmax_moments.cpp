@@ -4,7 +4,7 @@
 
 #include <cblas.h>
 
-#include "outcome/one_blas_thread.hpp"
+#include "threads/one_blas_thread.hpp"
 #include "problems/kernels/pieces.hpp"
 
 namespace bilevel::problems {

@@ -5,8 +5,8 @@
 
 #include <cblas.h>
 
-#include "outcome/one_blas_thread.hpp"
-#include "outcome/pool.hpp"
+#include "threads/one_blas_thread.hpp"
+#include "threads/pool.hpp"
 
 extern "C" {
 void dpotrf_(const char* half, const int* n, double* a, const int* stride, int* info);

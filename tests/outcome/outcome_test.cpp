@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <bilevel/outcome/atomic_file.hpp>
+#include <bilevel/files/atomic_file.hpp>
 #include <bilevel/outcome/cost.hpp>
-#include <bilevel/outcome/side_by_side.hpp>
+#include <bilevel/threads/side_by_side.hpp>
 #include <bilevel/outcome/status.hpp>
 #include <bilevel/outcome/violations.hpp>
 

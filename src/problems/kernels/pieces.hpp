@@ -4,7 +4,7 @@
 
 #include <bilevel/problems/kernels.hpp>
 
-#include "outcome/pool.hpp"
+#include "threads/pool.hpp"
 #include "table.hpp"
 
 namespace bilevel::problems::kernels {

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <bilevel/models/clean_data.hpp>
+#include <bilevel/models/tune.hpp>
+
+namespace bilevel::models {
+
+/// How well the rows reported agree with the labels that were replaced.
+struct CleanTruth {
+  Index corrupted = 0;  ///< rows whose label differs from the original
+  double precision = 0, recall = 0, f1 = 0;
+};
+
+struct CleanResult {
+  bilevel::Summary summary;
+  Vec weights;                 ///< σ(θ_i) of the training rows
+  std::vector<int> predicted;  ///< what the final model says about them
+  std::vector<Index> order;    ///< training rows, the most suspicious first
+  /// The first so many of them look mislabelled: they weigh less than the threshold and the model disagrees.
+  Index flagged = 0;
+  Index light = 0;  ///< all that weigh less than the threshold
+  double loss_before = bilevel::unknown, loss_after = bilevel::unknown;  ///< on the trusted rows
+  /// On the test rows: all weights one, and the learned weights.
+  std::optional<double> accuracy_before, accuracy_after;
+  std::optional<CleanTruth> truth;
+  std::vector<std::string> warnings;
+  double seconds = 0;
+  bool interrupted = false;
+};
+
+/// θ_i stays within ±this: a weight of 4.5·10⁻⁵ is none, and beyond it σ is too flat to find back.
+inline constexpr double clean_bound = 10;
+
+/// Learns one weight for each training row so that the model trained with them does well on the trusted rows.
+CleanResult clean(const CleanTask& task, const CleanData& data, const TuneControl& control);
+
+}  // namespace bilevel::models

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <bilevel/problems/penalised_model.hpp>
+
+#include <bilevel/models/task.hpp>
+
+namespace bilevel::models {
+
+using Vec = Eigen::VectorXd;
+using bilevel::problems::RowRange;
+using bilevel::problems::Standardisation;
+
+/// Rows to train on, rows to judge by, and how the features are standardised: learned on the former alone.
+struct Part {
+  std::vector<RowRange> training, validation;
+  Standardisation standardisation;
+};
+
+/// The data of a task, read, split and in memory once: rows are ordered so that every part is a range or two.
+struct Prepared {
+  Model model = Model::ridge;  ///< never automatic
+  bilevel::problems::Samples samples;
+  std::vector<Part> folds;  ///< one for a hold-out
+  Part final;               ///< what the model that is kept is trained on; its validation rows are the test's
+  bool has_test = false;
+  bool intercept = true;
+  bool held_out = false;  ///< by --validation: `folds` has one element
+  bool refits = false;    ///< `final` is trained on other rows than folds[0]
+
+  Index training_rows = 0, validation_rows = 0, test_rows = 0;
+  std::vector<Index> source_rows;  ///< of each row, its number in the file it came from, counted from 1
+
+  std::vector<std::string> names;            ///< of the features that are used
+  std::vector<Index> columns;                ///< and their places in the schema's features
+  std::vector<std::string> constant;         ///< features left out because they never change
+  std::vector<std::string> hyperparameters;  ///< a name for each penalty of the map
+  bilevel::problems::PenaltyMap penalties;
+  /// θ has one element more for the elastic net, log λ₂, the last.
+  bool elastic() const { return model == Model::elastic_net; }
+  Index outputs = 1;
+  std::vector<std::string>
+      classes;  ///< of a classifier, in the order of its outputs (binary: negative first)
+  /// stored = (file's value − stored_shift)/stored_scale, for each feature used.
+  Vec stored_shift, stored_scale;
+  /// Regression: what is learned is (target − shift)/scale, so that losses are of order one.
+  double target_shift = 0, target_scale = 1;
+  double loss_parameter = 1;  ///< of a loss that has one, in units of the target
+
+  std::string source, format, storage, target, splitting;
+  bilevel::data::Schema schema;
+  Vec imputed;           ///< means of the training rows, by column of the schema's features
+  bool imputes = false;  ///< whether they stand in for missing cells; else those are refused
+  Index nonzeros = 0;
+  std::optional<std::pair<Index, Index>> image;
+  std::vector<std::string> notes;
+};
+
+/// Reads and splits. Throws InvalidInput with what is wrong and what to do.
+Prepared prepare(const Task& task);
+
+}  // namespace bilevel::models

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <bilevel/models/tune.hpp>
+
+namespace bilevel::models {
+
+/// Of the fits with one λ, a gradient in units in which curvatures are about one; the best is fitted once
+/// more.
+inline constexpr double grid_tolerance = 1e-7;
+/// The best λ between two values of the grid is the best for other rows too where it was found by so many
+/// rows.
+inline constexpr double many_rows = 100;
+
+/// One run of `tune`: the grid and the descents (tune.cpp), and what is asked of the data between them
+/// (choose.cpp).
+class Run {
+ public:
+  Run(const Task& task, const Prepared& prepared, const TuneControl& control)
+      : task_(task),
+        prepared_(prepared),
+        control_(control),
+        stop_(control.interrupted, task.seconds),
+        folds_(prepared),
+        lower_(task.lower) {
+    folds_.obey(&stop_);
+    scale2_ = prepared.target_scale * prepared.target_scale;
+    single_ =
+        family_of(prepared, "single",
+                  PenaltyMap::global(static_cast<Index>(prepared.names.size()), prepared.outputs), {"all"});
+  }
+
+  TuneResult run();
+
+ private:
+  bool search_grid();
+  /// The best single λ, settled to the last digit, and how it does row by row.
+  struct Pilot {
+    double log_lambda = 0;
+    Folds::All settled;
+    std::vector<double> losses, weights;
+    double rows = 0;  // that make up the loss
+  };
+  bool certified_at(double log_lambda);
+  bool look_closer();
+  bool look_at(double log_lambda, const std::vector<Vec>& warm);
+  std::optional<double> between_values() const;
+  Family choose();
+  bool try_adaptive(bool differ);
+  bool test_score();
+  Family asked_for() const;
+  void add_prior(Family& family);
+  void minimise(Family& family);
+  bilevel::Summary descend(const Family& family, const Vec& start, const std::string& ending);
+  void widen(Family& family);
+  void finish(const Family& family);
+  double grid_step() const { return (task_.upper - task_.lower) / static_cast<double>(task_.grid - 1); }
+  bool to_end() const { return stop_.wanted().has_value(); }
+  /// What the final fits may take of the time that was asked for: they are three more of the grid's, tighter.
+  double reserve() const {
+    return std::min(0.25 * task_.seconds,
+                    5 * result_.grid_seconds / static_cast<double>(result_.points.size()));
+  }
+  double time_left() const { return task_.seconds - watch_.seconds(); }
+  Vec constant(const Family& family, double log_lambda) const;
+  void set_box(Family& family) const;
+  std::optional<double> best_inside() const;
+
+  const Task& task_;
+  const Prepared& prepared_;
+  const TuneControl& control_;
+  bilevel::StopToken stop_;  // after the grid it leaves time for the final fits
+  Folds folds_;
+  double lower_, scale2_ = 1;
+  bilevel::Stopwatch watch_;
+  TuneResult result_;
+  Family single_;
+  GridPoint best_;
+  std::vector<Vec> best_phi_;  // of the folds
+  Pilot pilot_;
+  std::optional<std::pair<Family, bilevel::Summary>> adaptive_;
+};
+
+}  // namespace bilevel::models

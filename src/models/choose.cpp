@@ -1,0 +1,197 @@
+// Which penalties the data ask for: the best single λ, looked at closely, and what has to beat it.
+
+#include <cmath>
+#include <numeric>
+
+#include <bilevel/models/tune_run.hpp>
+
+namespace bilevel::models {
+namespace {
+
+/// Of fits that only say where a descent had best begin.
+constexpr double start_tolerance = 1e-4;
+/// Penalties may differ where the score test says so with this p; with the other it says "yes" outright.
+constexpr double plausible = 0.2, sure = 0.05;
+/// Adaptive penalties are kept where they gain this many standard errors, or as many as this where few rows
+/// judge …
+constexpr double convincing = 1, convincing_of_few = 2;
+/// … with a γ of at least this: with less they are one λ by another name …
+constexpr double least_gamma = 0.05;
+/// … and, where the held-out loss is that of fewer rows than this, few hard ones or some far out, and the
+/// spread of the gain that of fewer still, where the score test agrees: a mean over so few says little, and
+/// its standard error too.
+constexpr double enough_rows = 30, enough_gains = 10;
+
+}  // namespace
+
+/// Where the parabola through the best of the grid and its neighbours is least.
+std::optional<double> Run::between_values() const {
+  const auto& points = result_.points;
+  for (std::size_t k = 1; k + 1 < points.size(); ++k) {
+    if (points[k].log_lambda != best_.log_lambda) continue;
+    const double before = points[k - 1].validation_loss - points[k].validation_loss,
+                 after = points[k + 1].validation_loss - points[k].validation_loss;
+    if (!std::isfinite(before + after) || !(before > 0 && after > 0)) return {};
+    return best_.log_lambda - 0.5 * grid_step() * (before - after) / (before + after);
+  }
+  return {};
+}
+
+bool Run::look_at(double log_lambda, const std::vector<Vec>& warm) {
+  pilot_.log_lambda = log_lambda;
+  pilot_.settled = folds_.settle(constant(single_, log_lambda), warm, 1e-10, true);
+  if (Folds::cut_short(pilot_.settled)) return false;
+  const Judged judged = folds_.judged(pilot_.settled);
+  pilot_.losses = judged.losses();
+  pilot_.weights.clear();
+  // Every fold counts alike, as in the loss that is minimised. What weighs nothing has not been judged.
+  for (const auto& own : folds_.row_weights()) {
+    const double total = std::accumulate(own.begin(), own.end(), 0.0);
+    for (const double weight : own)
+      if (weight > 0) pilot_.weights.push_back(weight / total);
+  }
+  pilot_.rows = rows_that_count(pilot_.losses, pilot_.weights);
+  return !to_end();
+}
+
+/// Where enough rows judge, the best λ between the values of the grid is what everything else has to beat;
+/// else the best of the grid.
+bool Run::look_closer() {
+  control_.progress("looking closer at the best single λ");
+  folds_.use(single_);
+  if (!look_at(best_.log_lambda, best_phi_)) return false;
+  const auto between = pilot_.rows >= many_rows ? between_values() : std::nullopt;
+  return !between || look_at(*between, Folds::states(pilot_.settled));
+}
+
+/// λ_j = e^t·a_j^(−γ): the two numbers t and γ are found by gradient from the best of three γ, at a t that
+/// leaves the penalty of the pilot as it was.
+bool Run::try_adaptive(bool differ) {
+  Choice& choice = result_.choice;
+  control_.progress("penalties by the size of coefficients");
+  folds_.use(single_);
+  const Folds::All alone = folds_.settle(constant(single_, task_.upper), {}, 1e-10, true);
+  if (Folds::cut_short(alone)) return false;
+  const std::vector<Vec> phi = folds_.coefficients(pilot_.settled);
+  Family family = adaptive_family(prepared_, phi, folds_.coefficients(alone));
+  set_box(family);
+  folds_.use(family);
+  std::vector<Vec> warm = Folds::states(pilot_.settled);
+  double least = bilevel::everywhere;
+  for (const double gamma : {0.25, 0.5, 0.75}) {
+    Vec theta = constant(family, pilot_.log_lambda);
+    theta[0] += level_shift(prepared_, family, phi, gamma);
+    theta[1] = gamma;
+    theta = theta.cwiseMax(family.box.lower).cwiseMin(family.box.upper);
+    const Folds::All settled = folds_.settle(theta, warm, start_tolerance, false);
+    const double value = folds_.value(settled);
+    if (value < least) {
+      least = value;
+      family.start = theta;
+    }
+    if (to_end()) return false;
+    warm = Folds::states(settled);
+  }
+  if (family.start.size() == 0) return true;
+  bilevel::Summary summary = descend(family, family.start, ".adaptive");
+  if (to_end()) return false;
+  choice.gamma = summary.theta[1];
+  folds_.use(family);
+  std::vector<double> gains = pilot_.losses, squares;
+  const std::vector<double> losses =
+      folds_.judged(folds_.settle(summary.theta, folds_.apart(summary.phi), grid_tolerance, false)).losses();
+  for (std::size_t i = 0; i < gains.size(); ++i) {
+    gains[i] -= losses[i];
+    squares.push_back(pilot_.weights[i] * gains[i] * gains[i]);
+  }
+  const auto [fall, error] = weighted_mean(gains, pilot_.weights);
+  // Losses of counts may be below zero.
+  choice.gain = fall / std::abs(best_.validation_loss);
+  choice.gain_error = error / std::abs(best_.validation_loss);
+  const bool few = pilot_.rows < enough_rows && rows_that_count(squares, pilot_.weights) < enough_gains;
+  const bool gained = fall > (few ? convincing_of_few : convincing) * error,
+             kept = gained && (differ || !few) && *choice.gamma >= least_gamma;
+  choice.answers.push_back(
+      *choice.gamma < least_gamma
+          ? fmt::format("Smaller ones for large coefficients? No: equal ones, γ = {:.2g}, do best",
+                        *choice.gamma)
+          : fmt::format(
+                "Smaller ones for large coefficients? γ = {:.2g}, held-out loss {:+.2g} % ± {:.2g} %: {}",
+                *choice.gamma, -100 * *choice.gain, 100 * *choice.gain_error,
+                kept            ? std::string("kept")
+                : gained && few ? fmt::format("not kept, about {:.0f} rows make up the loss", pilot_.rows)
+                                : std::string("not kept")));
+  if (kept) adaptive_ = {std::move(family), std::move(summary)};
+  return true;
+}
+
+/// Whether penalties should differ at all.
+bool Run::test_score() {
+  control_.progress("asking the rows whether penalties should differ");
+  const Family base = asked_for();
+  folds_.use(base);
+  const auto rows = folds_.row_hypergradients(constant(base, pilot_.log_lambda), pilot_.settled);
+  const Score score = score_test(rows, folds_.row_weights(), prepared_.penalties.count, task_.seed);
+  if (to_end()) return false;  // by adjoints that were cut short
+  result_.choice.score = score;
+  result_.choice.answers.push_back(
+      std::isfinite(score.p)
+          ? fmt::format("Do {} want different penalties? ρ {:.2g}, ν {:.2g}, p {:.2g}: {}",
+                        task_.grouped() ? "groups" : "features", score.rho, score.nu, score.p,
+                        score.p < sure        ? "yes"
+                        : score.p < plausible ? "perhaps"
+                                              : "no sign of it")
+          : "Do features want different penalties? No row has an opinion: one λ is kept");
+  return score.p < plausible;
+}
+
+Family Run::asked_for() const {
+  Family family =
+      family_of(prepared_, std::string(name(task_.penalty)), prepared_.penalties, prepared_.hyperparameters);
+  set_box(family);
+  return family;
+}
+
+/// log λ differs by ω as a rule from that of the best single λ: minus the logarithm of that belief, in units
+/// of the loss. Around their own mean instead, all penalties together would follow the rows that judge.
+void Run::add_prior(Family& family) {
+  if (family.parts < 2 || !std::isfinite(task_.prior_width)) return;
+  Choice& choice = result_.choice;
+  choice.prior_width = task_.prior_width;
+  choice.loss_scale = folds_.likelihood_scale(pilot_.settled);
+  family.centre = pilot_.log_lambda;
+  family.precision = *choice.loss_scale / (folds_.judges() * task_.prior_width * task_.prior_width);
+  choice.precision = scale2_ * family.precision;
+  choice.loss_scale = scale2_ * *choice.loss_scale;
+}
+
+/// Which penalties the data ask for; none where there was no time to ask.
+Family Run::choose() {
+  if (task_.penalty != Penalty::automatic) {
+    Family family = asked_for();
+    add_prior(family);
+    return family;
+  }
+  if (prepared_.penalties.count >= 3) {
+    const bool differ = test_score();
+    if (to_end() || !try_adaptive(differ)) return {};
+    if (adaptive_) return adaptive_->first;
+    if (differ) {
+      Family family = asked_for();
+      family.kind = task_.grouped() ? "per-group" : "per-feature";
+      add_prior(family);
+      return family;
+    }
+  }
+  // Between the neighbours of the best value of the grid.
+  Family family = single_;
+  family.box = {constant(family, std::max(lower_, best_.log_lambda - grid_step())),
+                constant(family, std::min(task_.upper, best_.log_lambda + grid_step()))};
+  if (prepared_.elastic()) {
+    family.box.lower[1] = lower_;
+    family.box.upper[1] = task_.upper;
+  }
+  return family;
+}
+
+}  // namespace bilevel::models

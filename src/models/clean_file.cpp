@@ -1,0 +1,138 @@
+#include <bilevel/models/clean_file.hpp>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include <bilevel/data/source.hpp>
+
+namespace bilevel::models {
+namespace {
+
+namespace data = bilevel::data;
+
+bool blank(char c) {
+  return c == ' ' || c == '\t';
+}
+
+/// What separates the cells of a file whose first line this is, as the reader finds it out.
+char delimiter_of(std::string_view line) {
+  bool inside = false;
+  std::array<bool, 3> seen{};
+  constexpr std::string_view candidates = "\t,;";
+  bool blanks = false;
+  while (!line.empty() && blank(line.front())) line.remove_prefix(1);
+  while (!line.empty() && blank(line.back())) line.remove_suffix(1);
+  for (const char c : line) {
+    if (c == '"') inside = !inside;
+    if (inside) continue;
+    if (const auto place = candidates.find(c); place != std::string_view::npos) seen[place] = true;
+    blanks = blanks || c == ' ';
+  }
+  for (std::size_t k = 0; k < seen.size(); ++k)
+    if (seen[k]) return candidates[k];
+  return blanks ? ' ' : ',';
+}
+
+/// Whether a record that reaches this far goes on in the next line: a cell that begins with a quote is not
+/// closed.
+bool goes_on(std::string_view record, char delimiter) {
+  bool inside = false, at_start = true;
+  for (std::size_t i = 0; i < record.size(); ++i) {
+    const char c = record[i];
+    if (inside) {
+      if (c != '"') continue;
+      if (i + 1 < record.size() && record[i + 1] == '"')
+        ++i;
+      else
+        inside = at_start = false;
+    } else if (c == delimiter || (delimiter == ' ' && blank(c))) {
+      at_start = true;
+    } else if (c == '"' && at_start) {
+      inside = true;
+    } else if (!blank(c)) {
+      at_start = false;
+    }
+  }
+  return inside;
+}
+
+std::string whole_text(const std::string& path) {
+  data::Source source(path);
+  std::string text;
+  std::vector<char> buffer(std::size_t{1} << 20);
+  while (const std::size_t got = source.read(buffer.data(), buffer.size())) text.append(buffer.data(), got);
+  return text;
+}
+
+}  // namespace
+
+void require_lines(const CleanTask& task, const std::string& format) {
+  const std::string remedy = "use --ranking FILE, which lists every row with its weight";
+  if (format != data::name(data::Format::csv) && format != data::name(data::Format::libsvm))
+    throw InvalidInput(fmt::format("--output is for CSV, TSV and LIBSVM files, and {} is {}: {}", task.data,
+                                   format, remedy));
+  if (!task.reading.labels.empty())
+    throw InvalidInput(
+        fmt::format("--output: the labels are in a file of their own, {}, which would no longer "
+                    "fit: {}",
+                    task.reading.labels, remedy));
+}
+
+std::string text_without(const CleanTask& task, const CleanData& c, const std::vector<Index>& rows) {
+  require_lines(task, c.format);
+  const std::string text = whole_text(task.data);
+  const std::string_view all = text;
+  const std::size_t mark = all.starts_with("\xef\xbb\xbf") ? 3 : 0;  // of the byte order, no part of a line
+  const bool csv = c.format == data::name(data::Format::csv);
+  char delimiter = task.reading.delimiter;
+  std::string out(all.substr(0, mark));
+  out.reserve(text.size());
+  Index skip = task.reading.skip, row = 0;
+  bool header = csv && c.header;
+  auto next = rows.begin();
+  for (std::size_t begin = mark; begin < all.size();) {
+    const auto line_end = [&](std::size_t from) {
+      const std::size_t found = all.find('\n', from);
+      return found == std::string_view::npos ? all.size() : found + 1;
+    };
+    std::size_t end = line_end(begin);
+    const auto content = [&] {
+      std::string_view line = all.substr(begin, end - begin);
+      if (!line.empty() && line.back() == '\n') line.remove_suffix(1);
+      if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+      return line;
+    };
+    bool record = true;
+    if (skip > 0) {
+      --skip;
+      record = false;
+    } else if (csv) {
+      const std::string_view line = content();
+      record = !std::all_of(line.begin(), line.end(),
+                            [&](char each) { return blank(each) && (each != delimiter || each == ' '); });
+      if (record && delimiter == 0) delimiter = delimiter_of(line);
+      while (record && end < all.size() && goes_on(content(), delimiter)) end = line_end(end);
+      if (record && header) header = record = false;
+    } else {
+      const std::string_view line = content().substr(0, content().find('#'));
+      record = !std::all_of(line.begin(), line.end(), blank);
+    }
+    bool keep = true;
+    if (record) {
+      ++row;
+      keep = next == rows.end() || *next != row;
+      if (!keep) ++next;
+    }
+    if (keep) out.append(all.substr(begin, end - begin));
+    begin = end;
+  }
+  if (row != c.file_rows)
+    throw InvalidInput(
+        fmt::format("{}: {} rows were read from it, and now it has {}: it changed meanwhile; run "
+                    "again",
+                    task.data, c.file_rows, row));
+  return out;
+}
+
+}  // namespace bilevel::models

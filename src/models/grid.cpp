@@ -1,0 +1,83 @@
+#include <bilevel/models/grid.hpp>
+
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include <bilevel/files/atomic_file.hpp>
+#include <bilevel/outer/checkpoint.hpp>
+
+namespace bilevel::models {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::string_view grid_format = "bilevel-grid";
+constexpr int grid_version = 3;  // 1 had no checksum, 2 not the best states
+
+std::vector<Vec> states_of(const json& list) {
+  std::vector<Vec> states;
+  for (const json& one : list) {
+    const auto numbers = one.get<std::vector<double>>();
+    states.emplace_back(Eigen::Map<const Vec>(numbers.data(), static_cast<Index>(numbers.size())));
+  }
+  return states;
+}
+
+json list_of(const std::vector<Vec>& states) {
+  json list = json::array();
+  for (const Vec& one : states) list.push_back(std::vector<double>(one.begin(), one.end()));
+  return list;
+}
+
+}  // namespace
+
+Grid::Grid(std::string path, std::string identity, bool resume)
+    : path_(std::move(path)), identity_(std::move(identity)) {
+  if (path_.empty() || !resume || !std::filesystem::exists(path_)) return;
+  const std::optional<std::string> text = bilevel::read_file(path_);
+  if (!text) throw InvalidInput(fmt::format("cannot resume from {}: the file cannot be opened", path_));
+  try {
+    const json file = json::parse(bilevel::unsealed(*text, grid_format, grid_version));
+    if (file.at("identity") != identity_) throw InvalidInput("it belongs to another run");
+    for (const json& p : file.at("points")) {
+      GridPoint point{p.at(0), bilevel::unknown, p.at(2)};
+      if (p.at(1).is_number()) point.validation_loss = p.at(1);
+      if (point.validation_loss < least_) least_ = point.validation_loss;
+      points_.push_back(point);
+    }
+    phi_ = states_of(file.at("phi"));
+    best_phi_ = states_of(file.at("best"));
+  } catch (const json::exception&) {
+    throw InvalidInput(
+        fmt::format("cannot resume from {}: the file is damaged; start without --resume", path_));
+  } catch (const InvalidInput& error) {
+    throw InvalidInput(fmt::format("cannot resume from {}: {}; start without --resume or name the right file",
+                                   path_, error.what()));
+  }
+}
+
+void Grid::add(GridPoint point, std::vector<Vec> phi) {
+  if (!points_.empty()) point.seconds += points_.back().seconds;
+  points_.push_back(point);
+  phi_ = std::move(phi);
+  if (point.validation_loss < least_) {
+    least_ = point.validation_loss;
+    best_phi_ = phi_;
+  }
+  if (path_.empty()) return;
+  json file{{"identity", identity_}, {"points", json::array()}};
+  for (const GridPoint& p : points_)
+    file["points"].push_back(
+        {p.log_lambda, std::isfinite(p.validation_loss) ? json(p.validation_loss) : json("nan"), p.seconds});
+  file["phi"] = list_of(phi_);
+  file["best"] = list_of(best_phi_);
+  const std::string problem =
+      bilevel::replace_file(path_, bilevel::sealed(grid_format, grid_version, file.dump()), false);
+  if (!problem.empty()) throw InvalidInput(problem);
+}
+
+}  // namespace bilevel::models

@@ -1,0 +1,158 @@
+#include <bilevel/models/model_file.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <optional>
+
+#include <bilevel/files/atomic_file.hpp>
+#include <bilevel/encoding/foreign_json.hpp>
+
+#include <bilevel/models/schema_json.hpp>
+
+namespace bilevel::models {
+namespace {
+
+namespace data = bilevel::data;
+
+constexpr std::string_view model_format = "bilevel-model";
+constexpr int model_version = 1;
+
+Json numbers(const Vec& x) {
+  Json list = Json::array();
+  for (const double value : x) list.push_back(value);
+  return list;
+}
+
+Vec vector(const Json& j) {
+  Vec x(static_cast<Index>(j.size()));
+  for (std::size_t i = 0; i < j.size(); ++i) {
+    if (!j[i].is_number()) throw InvalidInput("a number is missing in a list");
+    x[static_cast<Index>(i)] = j[i];
+  }
+  return x;
+}
+
+}  // namespace
+
+SavedModel make_saved(const Prepared& p, const Fitted& fitted) {
+  return {p.model,    p.schema,  p.columns, p.classes,         p.outputs,
+          fitted.raw, p.imputed, p.imputes, fitted.names, fitted.log_lambda};
+}
+
+std::string model_text(const SavedModel& m, const std::string& program_version) {
+  Json j{{"format", model_format}, {"version", model_version}, {"program", program_version}};
+  j["model"] = name(m.model);
+  j["classes"] = m.classes;
+  j["outputs"] = m.outputs;
+  j["penalties"] = Json::array();
+  for (std::size_t k = 0; k < m.hyperparameters.size(); ++k)
+    j["penalties"].push_back(
+        {{"name", m.hyperparameters[k]}, {"log_lambda", m.log_lambda[static_cast<Index>(k)]}});
+  j["columns"] = m.columns;
+  const Index coefficients = static_cast<Index>(m.columns.size()) * m.outputs;
+  j["coefficients"] = numbers(m.coefficients.head(coefficients));
+  j["intercepts"] = numbers(m.coefficients.tail(m.outputs));
+  j["imputed"] = numbers(m.imputed);
+  j["missing"] = m.imputes ? "mean" : "refuse";
+  if (!m.status.empty()) j["status"] = m.status;
+  if (!m.verdict.empty()) j["verdict"] = m.verdict;
+  j["schema"] = encode(m.schema);
+  return j.dump(1) + "\n";
+}
+
+SavedModel read_model(const std::string& path) {
+  const auto refuse = [&](const std::string& why) {
+    return InvalidInput(fmt::format("{}: {}; a model is written by bilevel tune --save FILE", path, why));
+  };
+  const std::optional<std::string> text = bilevel::read_json_file(path);
+  if (!text) throw refuse("the file cannot be read");
+  try {
+    bilevel::require_shallow(*text);
+    const Json j = Json::parse(*text);
+    if (!j.is_object() || j.value("format", "") != model_format)
+      throw InvalidInput("it is no model of bilevel");
+    if (const auto version = bilevel::whole_number(j.at("version")); version != model_version)
+      throw InvalidInput(
+          fmt::format("it has version {}, this program reads version {}", version, model_version));
+    SavedModel m;
+    m.model = model_named(j.at("model").get<std::string>());
+    m.schema = decode_schema(j.at("schema"));
+    m.columns = whole_numbers(j.at("columns"));
+    m.classes = j.at("classes").get<std::vector<std::string>>();
+    m.outputs = bilevel::whole_number(j.at("outputs"));
+    const Vec coefficients = vector(j.at("coefficients")), intercepts = vector(j.at("intercepts"));
+    if (m.outputs < 1 || intercepts.size() != m.outputs ||
+        coefficients.size() != static_cast<Index>(m.columns.size()) * m.outputs)
+      throw InvalidInput("its numbers of columns, outputs and coefficients do not fit together");
+    for (const Index column : m.columns)
+      if (column < 0 || column >= m.schema.features)
+        throw InvalidInput(fmt::format("it names column {} of {}", column, m.schema.features));
+    if (std::adjacent_find(m.columns.begin(), m.columns.end(), std::greater_equal<>()) != m.columns.end())
+      throw InvalidInput("its columns do not ascend");
+    if (m.outputs > 1 && m.model != Model::softmax)
+      throw InvalidInput(fmt::format("a {} model has one output, not {}", name(m.model), m.outputs));
+    if (m.model.classifies() && static_cast<Index>(m.classes.size()) != std::max<Index>(2, m.outputs))
+      throw InvalidInput("its classes do not fit its outputs");
+    m.coefficients.resize(coefficients.size() + intercepts.size());
+    m.coefficients << coefficients, intercepts;
+    m.imputed = vector(j.at("imputed"));
+    if (m.imputed.size() != 0 && m.imputed.size() != m.schema.features)
+      throw InvalidInput("its means for missing cells do not fit its features");
+    m.imputes = j.at("missing") == "mean";
+    m.status = j.value("status", "");
+    m.verdict = j.value("verdict", "");
+    for (const Json& p : j.at("penalties")) m.hyperparameters.push_back(p.at("name"));
+    m.log_lambda.resize(static_cast<Index>(m.hyperparameters.size()));
+    for (Index k = 0; k < m.log_lambda.size(); ++k)
+      m.log_lambda[k] = j.at("penalties")[static_cast<std::size_t>(k)].at("log_lambda");
+    return m;
+  } catch (const Json::parse_error&) {
+    throw refuse("it is truncated or not JSON at all");
+  } catch (const Json::exception& error) {
+    throw refuse(fmt::format("it lacks a field or has one of the wrong type ({})", error.what()));
+  } catch (const InvalidInput& error) {
+    throw refuse(error.what());
+  }
+}
+
+Eigen::MatrixXd margins(const SavedModel& m, const data::Dataset& d) {
+  const Index c = m.outputs;
+  for (const Index column : m.columns)
+    if (column < 0 || column >= d.features())
+      throw InvalidInput(
+          fmt::format("{}: has {} features, the model uses number {}", d.source, d.features(), column));
+  Eigen::MatrixXd weights = Eigen::MatrixXd::Zero(d.features(), c);
+  for (std::size_t j = 0; j < m.columns.size(); ++j)
+    weights.row(m.columns[j]) = m.coefficients.segment(static_cast<Index>(j) * c, c).transpose();
+  Eigen::MatrixXd out(d.rows(), c);
+  if (d.sparse())
+    out = d.sparse_rows() * weights;
+  else
+    out.noalias() = d.dense_rows() * weights;
+  out.rowwise() += m.coefficients.tail(c).transpose();
+  if (d.offsets.size() == d.rows()) out.colwise() += d.offsets;
+  return out;
+}
+
+Eigen::MatrixXd softmax_rows(const Eigen::MatrixXd& margins) {
+  Eigen::MatrixXd p = (margins.colwise() - margins.rowwise().maxCoeff()).array().exp();
+  const Vec sums = p.rowwise().sum();
+  p.array().colwise() /= sums.array();
+  return p;
+}
+
+Eigen::MatrixXd probabilities(const SavedModel& m, const Eigen::MatrixXd& margins) {
+  const Index n = margins.rows();
+  if (m.outputs == 1) {
+    Eigen::MatrixXd p(n, 2);
+    for (Index i = 0; i < n; ++i) {
+      p(i, 1) = 1 / (1 + std::exp(-margins(i, 0)));
+      p(i, 0) = 1 / (1 + std::exp(margins(i, 0)));
+    }
+    return p;
+  }
+  return softmax_rows(margins);
+}
+
+}  // namespace bilevel::models
