@@ -166,7 +166,7 @@ int main(int argc, char** argv) {
   const int rounds = argc > 3 ? std::atoi(argv[3]) : 30;
   const Index stride = kernels::padded(columns);
   kernels::Buffer x = kernels::allocate(rows * stride), labels = kernels::allocate(rows),
-                  weights = kernels::allocate(rows), bend = kernels::allocate(rows),
+                  weights = kernels::allocate(rows), curvatures = kernels::allocate(rows),
                   phi = kernels::allocate(stride), out = kernels::allocate(stride),
                   square = kernels::allocate(columns * columns);
   std::uint64_t state = 1;
@@ -202,7 +202,7 @@ int main(int argc, char** argv) {
     for (int round = 0; round < rounds; ++round) {
       read = std::min(read, read_seconds(x.get(), rows * stride, threads));
       // As the problem calls it: loss″ is stored on the way, for a linearisation at the same point.
-      keep_best(logistic, [&] { gradient_of(kernels::Loss::logistic, bend.get()); });
+      keep_best(logistic, [&] { gradient_of(kernels::Loss::logistic, curvatures.get()); });
       keep_best(squared, [&] { gradient_of(kernels::Loss::squared, nullptr); });
       keep_best(product, [&] { kernels::product(view, weights.get(), phi.get(), out.get(), workspace); });
       peak = std::min(peak, peak_seconds(threads));

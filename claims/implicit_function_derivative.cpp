@@ -51,7 +51,7 @@ Mat closed_jacobian(bilevel::problems::ReferenceProblem& problem, const Vec& the
   if (problem.name() == "pitchfork") return Mat::Constant(1, 1, 1 / (4 * std::sqrt(theta[0] / 2)));
   if (problem.name() == "duopoly") return Mat::Constant(1, 1, -0.5);
   if (const auto* ridge = dynamic_cast<Ridge*>(&problem)) {
-    const Mat x = ridge->features().matrix();
+    const Mat x = ridge->x();
     Mat h = x.transpose() * x / double(x.rows());
     const Vec penalties = theta.array().exp();
     h.diagonal() += penalties;

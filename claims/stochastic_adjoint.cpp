@@ -93,7 +93,7 @@ static void run(Laboratory& lab, Outcome& outcome) {
   problem.outer(phi, theta, {.phi = &g});
   bilevel::CurvatureOperator<Vec> full(*curvature, true, false);
   const Vec pi = lab.adjoint("direct")->solve(full, g, nullptr).x;
-  const Samples samples{problem.features().matrix(), 0.3};
+  const Samples samples{problem.x(), 0.3};
   Mat mean = Mat::Zero(features, features), noise = Mat::Zero(features * features, features * features);
   for (Index i = 0; i < 40; ++i) mean += samples.hessian(i) / 40;
   for (Index i = 0; i < 40; ++i)

@@ -190,19 +190,19 @@ double Folds::judges() const {
 double Folds::likelihood_scale(const All& settled) {
   if (prepared_.model.probable()) return 1;
   const auto weights = row_weights();
-  double slopes = 0, bends = 0;
+  double slopes = 0, curvatures = 0;
   for (std::size_t k = 0; k < folds_.size(); ++k) {
     auto& loss = folds_[k]->validation();
     const Vec u = folds_[k]->stored_coefficients(settled[k].phi);
     Vec slope;
     loss.slopes(u, slope);
-    bilevel::problems::Bend bend;
-    loss.bend_at(u, bend);
+    bilevel::problems::RowCurvature curvature;
+    loss.curvature_at(u, curvature);
     const auto own = Eigen::Map<const Vec>(weights[k].data(), slope.size());
     slopes += own.dot(slope.cwiseAbs2()) / own.sum();
-    bends += (bend.weights.size() > 0 ? bend.weights.sum() : own.sum()) / own.sum();
+    curvatures += (curvature.weights.size() > 0 ? curvature.weights.sum() : own.sum()) / own.sum();
   }
-  const double scale = slopes / bends;
+  const double scale = slopes / curvatures;
   return scale > 0 && std::isfinite(scale) ? scale : 1;
 }
 

@@ -40,8 +40,8 @@ Lasso::Lasso(Samples training, std::vector<RowRange> training_rows, Samples vali
   penalties_.require_fits(features_, "lasso");
   training_extent_ = measure(*training_, standardisation_);
   validation_extent_ = measure(*validation_, standardisation_);
-  training_part_ = std::make_unique<Part>(*training_);
-  validation_part_ = std::make_unique<Part>(*validation_);
+  training_sizes_ = std::make_unique<RoundingSizes>(*training_);
+  validation_sizes_ = std::make_unique<RoundingSizes>(*validation_);
   gram_ = std::make_unique<Gram>(*training_, standardisation_, intercept_);
   largest_diagonal_ = training_extent_.mean_square.head(features_).size() == 0
                           ? 0
@@ -180,8 +180,8 @@ void Lasso::linearise(const Vec& phi, const Vec& theta, double beta, std::unique
     at.cross[k] = at.cross2[k] = 0;
   }
   to_stored(phi, u_);
-  training_->bend_at(u_, at.bend);
-  if (beta != 0) validation_->bend_at(u_, at.validation_bend);
+  training_->curvature_at(u_, at.rows);
+  if (beta != 0) validation_->curvature_at(u_, at.validation_rows);
 }
 
 /// Features that are active at the point last evaluated.

@@ -33,7 +33,7 @@ double sum_over(const Vec& values, const std::vector<Index>& which, bool interce
 /// P = Σ_k s_k|φ_k| + |b| at most, slopes to P + √mean(|y| + |offset|)², and x_ij averages to s_j against
 /// either. The factor 2 covers that where the Gram matrix is kept rms(x) + |shift| stands for rms(|x| +
 /// |shift|), twice.
-Vec Lasso::gradient_rounding(DataLoss& loss, const Part& part, const Extent& extent, const Vec& phi,
+Vec Lasso::gradient_rounding(DataLoss& loss, const RoundingSizes& sizes, const Extent& extent, const Vec& phi,
                              const std::vector<Index>& wanted) const {
   double margin = intercept_ ? std::abs(phi[features_]) : 0, terms = 1;
   for (Index j = 0; j < features_; ++j)
@@ -43,10 +43,10 @@ Vec Lasso::gradient_rounding(DataLoss& loss, const Part& part, const Extent& ext
     }
   const DataLoss::Depths depths = loss.depths();
   const double map = 2 * terms + 8;
-  const double sum = std::max(depths.sum, part.sum_depth) + map + 16;
+  const double sum = std::max(depths.sum, sizes.sum_depth) + map + 16;
   // A term that is zero takes part in no rounding, so a margin has as many as there are coefficients.
   const double depth = std::min(depths.margin, terms + 4) + map;
-  const double each = 2.002 * (gamma(sum) * (part.label_size + margin) + gamma(depth) * margin) + 1e-307;
+  const double each = 2.002 * (gamma(sum) * (sizes.label_size + margin) + gamma(depth) * margin) + 1e-307;
   Vec errors(static_cast<Index>(wanted.size()) + intercept_);
   for (std::size_t k = 0; k < wanted.size(); ++k)
     errors[static_cast<Index>(k)] = each * std::sqrt(extent.stored_mean_square[wanted[k]]);
@@ -65,7 +65,7 @@ double Lasso::product_depth(Index active) const {
   const double terms = 2 * static_cast<double>(active + 1) + 26;
   if (active + intercept_ <= LassoCurvature::formed_limit) return gram_->depth() + terms;
   const DataLoss::Depths depths = training_->depths();
-  return std::max(depths.sum, training_part_->sum_depth) + depths.margin + terms;
+  return std::max(depths.sum, training_sizes_->sum_depth) + depths.margin + terms;
 }
 
 Constants Lasso::constants(const Vec& theta, const Vec& center, double radius) {
@@ -92,7 +92,7 @@ Constants Lasso::constants(const Vec& theta, const Vec& center, double radius) {
 
   std::vector<Index> all(at(features_));
   for (Index j = 0; j < features_; ++j) all[at(j)] = j;
-  const Vec errors = gradient_rounding(*training_, *training_part_, training_extent_, center, all);
+  const Vec errors = gradient_rounding(*training_, *training_sizes_, training_extent_, center, all);
   const double shrunk = 1 - gamma(8 + exponent_depth());
   bool stays = true;
   for (Index j = 0; j < features_ && stays; ++j) {
@@ -127,12 +127,13 @@ Rounding Lasso::rounding(const Vec& phi, const Vec& theta, const Vec& pi) {
     second += std::abs(lambda2_ * phi[j] * pi[j]);
   }
   Rounding r;
-  r.residual = 1.001 * (gradient_rounding(*training_, *training_part_, training_extent_, phi, active).norm() +
-                        gamma(10 + exponent_depth()) * (std::sqrt(penalties) + lambda2_ * std::sqrt(ridge)));
+  r.residual =
+      1.001 * (gradient_rounding(*training_, *training_sizes_, training_extent_, phi, active).norm() +
+               gamma(10 + exponent_depth()) * (std::sqrt(penalties) + lambda2_ * std::sqrt(ridge)));
   // H_AA·π: each element of H is off by at most 8γ·s_j·s_k, see LassoCurvature::least_eigenvalue.
   r.adjoint =
       1.001 *
-      (gradient_rounding(*validation_, *validation_part_, validation_extent_, phi, active).norm() +
+      (gradient_rounding(*validation_, *validation_sizes_, validation_extent_, phi, active).norm() +
        8 * gamma(depth) * std::sqrt(size) * reach + gamma(depth) * lambda2_ * std::sqrt(adjoint_ridge));
   r.curvature = 1.001 * (8 * gamma(depth) * size + gamma(10) * lambda2_);
   r.gradient = 1.001 * gamma(static_cast<double>(active.size()) + 16 + exponent_depth()) *

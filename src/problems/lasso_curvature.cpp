@@ -56,10 +56,10 @@ void LassoCurvature::times(const Vec& v, Vec& out) {
   m.outer_.setZero();
   for (const Index j : active) m.outer_[j] = v[j];
   m.to_stored(m.outer_, m.u_);
-  m.training_->times(bend, m.u_, m.raw_);
+  m.training_->times(rows, m.u_, m.raw_);
   if (beta != 0) {
     product.resize(m.features_ + 1);
-    m.validation_->times(validation_bend, m.u_, product);
+    m.validation_->times(validation_rows, m.u_, product);
     m.raw_ += beta * product;
   }
   m.pull_back(m.raw_, m.outer_);
@@ -188,7 +188,7 @@ double LassoCurvature::least_eigenvalue() {
     square += model.gram_->means()[j] * model.gram_->means()[j];
     size += model.training_extent_.stored_mean_square[j];
   }
-  const double length = std::sqrt(square) + 2 * gamma(model.training_part_->sum_depth + 32) * std::sqrt(size);
+  const double length = std::sqrt(square) + 2 * gamma(model.training_sizes_->sum_depth + 32) * std::sqrt(size);
   return least / (least + length * length + 1) * (1 - 1e-9);
 }
 

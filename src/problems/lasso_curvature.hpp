@@ -44,7 +44,7 @@ struct LassoCurvature final : Curvature<Eigen::VectorXd> {
   Mat block;
   Cholesky factor;
   Vec part, product;  // of `active`
-  Bend bend, validation_bend;
+  RowCurvature rows, validation_rows;
 
   bool form();
   bool factorise();

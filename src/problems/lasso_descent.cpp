@@ -182,6 +182,184 @@ void LassoDescent::run(double tolerance) {
   }
 }
 
+/// Rounds of looking at all features, holding those that want to enter, and descending on what is held.
+struct LassoSettling {
+  LassoSettling(Lasso& owner, double target) : model(owner), tolerance(target), descent(owner) {}
+
+  void begin(const Vec& start);
+  void run();
+  void find_entrants();
+  void descend();
+  void keep_largest(Index most);
+  void remember(double norm);
+  Lasso::Settled finish();
+
+  Lasso& model;
+  double tolerance;
+  LassoDescent descent;
+  Vec phi, best;
+  double least = everywhere;                       // residual, at `best`
+  long idle = 0;                                   // rounds since it was halved
+  std::vector<std::pair<double, Index>> entrants;  // how eager, and which feature
+  std::vector<Index> wanted;
+  Index support = 0;
+  double outside = 0;  // the most eager one that is not held
+  Lasso::Settled result;
+};
+
+void LassoSettling::keep_largest(Index most) {
+  if (static_cast<Index>(entrants.size()) <= most) return;
+  std::nth_element(entrants.begin(), entrants.begin() + most, entrants.end(),
+                   [](const auto& a, const auto& b) {
+                     return a.first != b.first ? a.first > b.first : a.second < b.second;
+                   });
+  entrants.resize(at(most));
+}
+
+/// A start with more coefficients than can be held keeps its largest; one that is worse than no features at
+/// all is not used.
+void LassoSettling::begin(const Vec& start) {
+  const Index d = model.features_, rows = model.training_->row_count();
+  phi = start;
+  for (Index j = 0; j < d; ++j) {
+    if (phi[j] == 0) continue;
+    if (model.training_extent_.mean_square[j] == 0)
+      phi[j] = 0;
+    else
+      entrants.emplace_back(std::abs(phi[j]), j);
+  }
+  if (model.gram_->count() < d && static_cast<Index>(entrants.size()) > rows) {
+    keep_largest(std::min(Lasso::Gram::most / 2, std::max<Index>(rows, first_entrants)));
+    Vec trimmed = Vec::Zero(model.size_);
+    for (const auto& [size, j] : entrants) trimmed[j] = phi[j];
+    if (model.intercept_) trimmed[d] = phi[d];
+    phi = std::move(trimmed);
+  }
+  model.evaluate(phi);
+  if (!(model.penalised_value(phi) <= model.null_loss_)) {
+    phi.setZero();
+    if (model.intercept_) phi[d] = model.null_intercept_;
+  }
+}
+
+void LassoSettling::remember(double norm) {
+  if (!(norm < least)) return;
+  least = norm;
+  best = phi;
+}
+
+void LassoSettling::run() {
+  for (long round = 0; round < most_rounds; ++round) {
+    if (const auto why = stop_wanted(model.stop_token())) {
+      result.message = sentence(*why);
+      return;
+    }
+    model.evaluate(phi);
+    ++result.passes;
+    const double norm = model.residual_norm(phi);
+    if (!std::isfinite(norm)) {
+      result.message = fmt::format("the residual is not finite after {} passes", result.passes);
+      return;
+    }
+    idle = norm < 0.5 * least ? 0 : idle + 1;
+    remember(norm);
+    if (norm <= tolerance) {
+      result.converged = true;
+      return;
+    }
+    find_entrants();
+    if (outside > 0) idle = 0;
+    if (idle > 4) {
+      result.message = fmt::format("rounding or dependent features keep the residual at {:.3g}, above {:.3g}",
+                                   least, tolerance);
+      return;
+    }
+    if (support > Lasso::Gram::most) {
+      result.message =
+          fmt::format("the support has more than {} features; use larger penalties", Lasso::Gram::most);
+      return;
+    }
+    descend();
+    if (descent.sweeps >= most_sweeps) {
+      model.evaluate(phi);
+      remember(model.residual_norm(phi));
+      result.converged = least <= tolerance;
+      result.message =
+          fmt::format("{} sweeps left a residual of {:.3g}, above {:.3g}", descent.sweeps, least, tolerance);
+      return;
+    }
+  }
+}
+
+/// Who wants to enter, at the best intercept for these coefficients.
+void LassoSettling::find_entrants() {
+  const double of_intercept = model.intercept_ ? model.gradient_[model.features_] : 0;
+  const Vec& means = model.gram_->means();
+  entrants.clear();
+  wanted.clear();
+  outside = 0;
+  support = 0;
+  for (Index j = 0; j < model.features_; ++j) {
+    if (phi[j] != 0) {
+      ++support;
+      wanted.push_back(j);
+    }
+    if (phi[j] != 0 || model.training_extent_.mean_square[j] == 0) continue;
+    const double excess = std::abs(model.gradient_[j] - means[j] * of_intercept) - model.lambda_[j];
+    if (!(excess > 0)) continue;
+    // Held or not, the most eager ones count: while those that are held do not fit, others can wait.
+    entrants.emplace_back(excess, j);
+    if (model.gram_->slot(j) < 0) outside = std::max(outside, excess);
+  }
+}
+
+void LassoSettling::descend() {
+  Lasso::Gram& gram = *model.gram_;
+  keep_largest(std::min(std::max(first_entrants, support),
+                        Lasso::Gram::most - std::min(support, Lasso::Gram::most - 1)));
+  for (const auto& [excess, j] : entrants) wanted.push_back(j);
+  std::sort(wanted.begin(), wanted.end());
+  gram.hold(wanted);
+
+  descent.adopt(phi, model.gradient_);
+  const double floor = 2e-16 * model.lambda_max_;
+  descent.run(
+      std::max({0.1 * tolerance / std::sqrt(static_cast<double>(model.size_)), 1e-2 * outside, floor}));
+  double shift = model.intercept_ ? model.gradient_[model.features_] : 0;
+  for (Index a = 0; a < gram.count(); ++a) {
+    const Index j = gram.features()[at(a)];
+    phi[j] = descent.phi[a];
+    shift += gram.means()[j] * (descent.phi[a] - descent.before[a]);
+  }
+  if (model.intercept_) phi[model.features_] -= shift;
+}
+
+Lasso::Settled LassoSettling::finish() {
+  result.phi = best.size() == model.size_ ? best : phi;
+  model.evaluate(result.phi);
+  result.kkt = model.residual_norm(result.phi);
+  result.value = model.penalised_value(result.phi);
+  result.sweeps = descent.sweeps;
+  // The elastic net is a lasso with √λ₂·I as further rows. With r the residuals of both and α·r within the
+  // dual constraints |∂_j| ≤ λ₁ⱼ, the dual value is α·y·r − ½α²‖r‖².
+  double inside = 1, correlation = 0, absolute = 0;
+  for (Index j = 0; j < model.features_; ++j) {
+    const double g = model.gradient_[j] + model.lambda2_ * result.phi[j];
+    if (std::abs(g) > model.lambda_[j]) inside = std::min(inside, model.lambda_[j] / std::abs(g));
+    correlation += result.phi[j] * g;
+    if (result.phi[j] != 0) absolute += model.lambda_[j] * std::abs(result.phi[j]);
+  }
+  const double squares = 2 * model.loss_ + model.lambda2_ * result.phi.head(model.features_).squaredNorm();
+  result.duality_gap =
+      std::max(0.0, 0.5 * squares * (1 - inside) * (1 - inside) + absolute + inside * correlation);
+  if (result.message.empty())
+    result.message = result.converged ? fmt::format("residual {:.3g} ≤ {:.3g} after {} sweeps and {} passes",
+                                                    result.kkt, tolerance, result.sweeps, result.passes)
+                                      : fmt::format("{} rounds left a residual of {:.3g}, above {:.3g}",
+                                                    most_rounds, result.kkt, tolerance);
+  return std::move(result);
+}
+
 Lasso::Settled Lasso::settle(const Vec& theta, const Vec& start, double tolerance) {
   if (!(tolerance > 0))
     throw InvalidInput(fmt::format("lasso: the tolerance {} must be positive", tolerance));
@@ -191,147 +369,10 @@ Lasso::Settled Lasso::settle(const Vec& theta, const Vec& start, double toleranc
   if (!start.allFinite() || !theta.allFinite())
     throw InvalidInput("lasso: the start or theta holds NaN or infinity");
   set_penalties(theta);
-  Settled result;
-  Vec phi = start, best;
-  double least = everywhere;
-  long idle = 0;
-  LassoDescent descent(*this);
-
-  std::vector<Index> wanted;
-  std::vector<std::pair<double, Index>> entrants;
-  const auto keep_largest = [&](Index most) {
-    if (static_cast<Index>(entrants.size()) <= most) return;
-    std::nth_element(entrants.begin(), entrants.begin() + most, entrants.end(),
-                     [](const auto& a, const auto& b) {
-                       return a.first != b.first ? a.first > b.first : a.second < b.second;
-                     });
-    entrants.resize(at(most));
-  };
-  // A start with more coefficients than can be held keeps its largest.
-  for (Index j = 0; j < features_; ++j) {
-    if (phi[j] == 0) continue;
-    if (training_extent_.mean_square[j] == 0)
-      phi[j] = 0;
-    else
-      entrants.emplace_back(std::abs(phi[j]), j);
-  }
-  if (gram_->count() < features_ && static_cast<Index>(entrants.size()) > training_->row_count()) {
-    keep_largest(std::min(Gram::most / 2, std::max<Index>(training_->row_count(), first_entrants)));
-    Vec trimmed = Vec::Zero(size_);
-    for (const auto& [size, j] : entrants) trimmed[j] = phi[j];
-    if (intercept_) trimmed[features_] = phi[features_];
-    phi = std::move(trimmed);
-  }
-
-  evaluate(phi);
-  if (!(penalised_value(phi) <= null_loss_)) {
-    // Worse than no features at all.
-    phi.setZero();
-    if (intercept_) phi[features_] = null_intercept_;
-  }
-  for (long round = 0; round < most_rounds; ++round) {
-    if (const auto why = stop_wanted(stop_token())) {
-      result.message = sentence(*why);
-      break;
-    }
-    evaluate(phi);
-    ++result.passes;
-    const double norm = residual_norm(phi);
-    if (!std::isfinite(norm)) {
-      result.message = fmt::format("the residual is not finite after {} passes", result.passes);
-      break;
-    }
-    idle = norm < 0.5 * least ? 0 : idle + 1;
-    if (norm < least) {
-      least = norm;
-      best = phi;
-    }
-    if (norm <= tolerance) {
-      result.converged = true;
-      break;
-    }
-
-    // Who wants to enter, at the best intercept for these coefficients.
-    const double of_intercept = intercept_ ? gradient_[features_] : 0;
-    const Vec& means = gram_->means();
-    entrants.clear();
-    wanted.clear();
-    double outside = 0;
-    Index support = 0;
-    for (Index j = 0; j < features_; ++j) {
-      if (phi[j] != 0) {
-        ++support;
-        wanted.push_back(j);
-      }
-      if (phi[j] != 0 || training_extent_.mean_square[j] == 0) continue;
-      const double excess = std::abs(gradient_[j] - means[j] * of_intercept) - lambda_[j];
-      if (!(excess > 0)) continue;
-      // Held or not, the most eager ones count: while those that are held do not fit, others can wait.
-      entrants.emplace_back(excess, j);
-      if (gram_->slot(j) < 0) outside = std::max(outside, excess);
-    }
-    if (outside > 0) idle = 0;
-    if (idle > 4) {
-      result.message = fmt::format("rounding or dependent features keep the residual at {:.3g}, above {:.3g}",
-                                   least, tolerance);
-      break;
-    }
-    if (support > Gram::most) {
-      result.message = fmt::format("the support has more than {} features; use larger penalties", Gram::most);
-      break;
-    }
-    keep_largest(std::min(std::max(first_entrants, support), Gram::most - std::min(support, Gram::most - 1)));
-    for (const auto& [excess, j] : entrants) wanted.push_back(j);
-    std::sort(wanted.begin(), wanted.end());
-    gram_->hold(wanted);
-
-    descent.adopt(phi, gradient_);
-    const double floor = 2e-16 * lambda_max_;
-    descent.run(std::max({0.1 * tolerance / std::sqrt(static_cast<double>(size_)), 1e-2 * outside, floor}));
-    double shift = of_intercept;
-    for (Index a = 0; a < gram_->count(); ++a) {
-      const Index j = gram_->features()[at(a)];
-      phi[j] = descent.phi[a];
-      shift += means[j] * (descent.phi[a] - descent.before[a]);
-    }
-    if (intercept_) phi[features_] -= shift;
-    if (descent.sweeps >= most_sweeps) {
-      evaluate(phi);
-      const double last = residual_norm(phi);
-      if (last < least) {
-        least = last;
-        best = phi;
-      }
-      result.converged = least <= tolerance;
-      result.message =
-          fmt::format("{} sweeps left a residual of {:.3g}, above {:.3g}", descent.sweeps, least, tolerance);
-      break;
-    }
-  }
-
-  result.phi = best.size() == size_ ? best : phi;
-  evaluate(result.phi);
-  result.kkt = residual_norm(result.phi);
-  result.value = penalised_value(result.phi);
-  result.sweeps = descent.sweeps;
-  // The elastic net is a lasso with √λ₂·I as further rows. With r the residuals of both and α·r within the
-  // dual constraints |∂_j| ≤ λ₁ⱼ, the dual value is α·y·r − ½α²‖r‖².
-  double inside = 1, correlation = 0, absolute = 0;
-  for (Index j = 0; j < features_; ++j) {
-    const double g = gradient_[j] + lambda2_ * result.phi[j];
-    if (std::abs(g) > lambda_[j]) inside = std::min(inside, lambda_[j] / std::abs(g));
-    correlation += result.phi[j] * g;
-    if (result.phi[j] != 0) absolute += lambda_[j] * std::abs(result.phi[j]);
-  }
-  const double squares = 2 * loss_ + lambda2_ * result.phi.head(features_).squaredNorm();
-  result.duality_gap =
-      std::max(0.0, 0.5 * squares * (1 - inside) * (1 - inside) + absolute + inside * correlation);
-  if (result.message.empty())
-    result.message = result.converged ? fmt::format("residual {:.3g} ≤ {:.3g} after {} sweeps and {} passes",
-                                                    result.kkt, tolerance, result.sweeps, result.passes)
-                                      : fmt::format("{} rounds left a residual of {:.3g}, above {:.3g}",
-                                                    most_rounds, result.kkt, tolerance);
-  return result;
+  LassoSettling settling(*this, tolerance);
+  settling.begin(start);
+  settling.run();
+  return settling.finish();
 }
 
 }  // namespace bilevel::problems

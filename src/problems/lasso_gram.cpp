@@ -27,7 +27,7 @@ const double* weights_of(const DataLoss& loss) {
 
 }  // namespace
 
-Lasso::Part::Part(const DataLoss& loss) : label_size(0), sum_depth(0) {
+Lasso::RoundingSizes::RoundingSizes(const DataLoss& loss) : label_size(0), sum_depth(0) {
   const Samples& s = loss.samples();
   double squares = 0;
   for (const auto& range : loss.ranges()) {
@@ -50,10 +50,10 @@ Lasso::Gram::Gram(DataLoss& training, const Standardisation& standardisation, bo
     : training_(training), standardisation_(standardisation), intercept_(intercept) {
   const Index d = training.samples().matrix->features();
   slot_.assign(at(d), -1);
-  Bend bend;
-  training.bend_at(Vec::Zero(d + 1), bend);
+  RowCurvature curvature;
+  training.curvature_at(Vec::Zero(d + 1), curvature);
   Vec with_intercept(d + 1);
-  training.least_bends(bend, with_intercept);
+  training.least_curvatures(curvature, with_intercept);
   stored_means_ = with_intercept.head(d);
   centre_ = intercept ? stored_means_ : standardisation.shift;
   means_ = intercept
@@ -64,10 +64,10 @@ Lasso::Gram::Gram(DataLoss& training, const Standardisation& standardisation, bo
 
 void Lasso::Gram::hold_all() {
   const Index d = stored_means_.size();
-  Bend bend;
-  training_.bend_at(Vec::Zero(d + 1), bend);
+  RowCurvature curvature;
+  training_.curvature_at(Vec::Zero(d + 1), curvature);
   Mat stored;
-  if (!training_.dense(bend, stored)) return;
+  if (!training_.dense(curvature, stored)) return;
   const Vec& scale = standardisation_.inverse_scale;
   c_.resize(d, d);
   for (Index k = 0; k < d; ++k) {

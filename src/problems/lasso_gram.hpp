@@ -56,8 +56,8 @@ class Lasso::Gram {
 };
 
 /// What the rounding bounds need to know about one part of the data.
-struct Lasso::Part {
-  Part(const DataLoss& loss);
+struct Lasso::RoundingSizes {
+  RoundingSizes(const DataLoss& loss);
 
   double label_size;  ///< ≥ √mean (|y| + |offset|)²
   double sum_depth;   ///< roundings in a row of a sum over the rows

@@ -29,16 +29,11 @@ Vec signs(Vec labels, std::string_view part) {
 
 }  // namespace
 
-Logistic::Logistic(Data data, Penalty penalty)
-    : GeneralisedLinearModel("logistic", kernels::Loss::logistic, std::move(data), penalty) {}
-
-Logistic::Logistic(DesignMatrix x, Vec labels, DesignMatrix validation_x, Vec validation_labels,
-                   Penalty penalty)
-    : Logistic(Data{std::move(x),
-                    signs(std::move(labels), "training"),
-                    std::move(validation_x),
-                    signs(std::move(validation_labels), "validation"),
-                    {}},
+Logistic::Logistic(RowMajor x, Vec labels, RowMajor validation_x, Vec validation_labels, Penalty penalty)
+    : Logistic(Data{.x = std::move(x),
+                    .y = signs(std::move(labels), "training"),
+                    .validation_x = std::move(validation_x),
+                    .validation_y = signs(std::move(validation_labels), "validation")},
                penalty) {}
 
 Logistic Logistic::random(const LinearModelOptions& options) {

@@ -4,12 +4,16 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numbers>
+
+#include "problems/complex_functions.hpp"
 
 namespace bilevel::problems {
 namespace {
 
 using kernels::Loss;
 using Target = LossKind::Target;
+using Complex = ContinuedLoss::Complex;
 
 constexpr double unbounded = std::numeric_limits<double>::infinity();
 
@@ -31,6 +35,13 @@ double slope_of_square(double, double mean, double, const LabelRange&) {
   return std::sqrt(2 * std::max(0.0, mean));
 }
 
+constexpr ContinuedLoss continued_squared{[](Complex m, double y) { return m - y; },
+                                          [](Complex, double) { return Complex(1); }, unbounded};
+// σ has its poles at odd multiples of iπ; labels are ±1.
+constexpr ContinuedLoss continued_logistic{[](Complex m, double y) { return -y * complex_logistic(-y * m); },
+                                           [](Complex m, double y) { return complex_logistic_slope(y * m); },
+                                           std::numbers::pi};
+
 constexpr LossKind squared{
     .loss = Loss::squared,
     .model = "ridge",
@@ -41,7 +52,8 @@ constexpr LossKind squared{
     .target = Target::number,
     .value = [](double m, double y, double) { return 0.5 * (m - y) * (m - y); },
     .slope = [](double m, double y, double) { return m - y; },
-    .shape = [](double, const LabelRange&) -> LossShape { return {1, 0, unbounded, false, 0, 1}; },
+    .shape = [](double, const LabelRange&) -> LossShape { return {1, 0, unbounded, false, 0, 1, 1}; },
+    .continued = &continued_squared,
     .slope_size = slope_of_square};
 
 constexpr LossKind logistic{.loss = Loss::logistic,
@@ -58,6 +70,7 @@ constexpr LossKind logistic{.loss = Loss::logistic,
                             .shape = [](double, const LabelRange&) -> LossShape {
                               return {0.25, 0.0962250448649377, 1, false, 1, 0.25};
                             },
+                            .continued = &continued_logistic,
                             .slope_size = [](double, double, double, const LabelRange&) { return 1.0; }};
 
 constexpr LossKind poisson{
@@ -75,8 +88,8 @@ constexpr LossKind poisson{
       return {unbounded, unbounded, unbounded, false, 1, std::max(labels.mean, 1e-3)};
     },
     // (exp(m) − y)² ≤ (max exp(m) + max y)²
-    .slope_size = [](double, double, double largest_bend,
-                     const LabelRange& labels) { return largest_bend + labels.largest; }};
+    .slope_size = [](double, double, double largest_curvature,
+                     const LabelRange& labels) { return largest_curvature + labels.largest; }};
 
 constexpr LossKind huber{
     .loss = Loss::huber,
@@ -134,8 +147,8 @@ constexpr LossKind gamma_deviance{
       return {unbounded, unbounded, unbounded, false, 1, 1};
     },
     // −loss″ < 1 − y·exp(−m) < 1
-    .slope_size = [](double, double, double largest_bend,
-                     const LabelRange&) { return std::max(1.0, largest_bend); }};
+    .slope_size = [](double, double, double largest_curvature,
+                     const LabelRange&) { return std::max(1.0, largest_curvature); }};
 
 // With σ = α·exp(m)/(1 + α·exp(m)): loss′ = σ/α − y(1 − σ), loss″ = (1/α + y)·σ(1 − σ) and loss‴ = (1 −
 // 2σ)·loss″. As a sum of two positive terms, which the usual form is up to y·log α, the loss cancels nowhere.

@@ -41,6 +41,11 @@ kernels::View ModelMatrix::dense_rows(RowRange range) const {
   return {dense_.get() + range.first * stride_, range.second - range.first, features_ + 1, stride_};
 }
 
+ModelMatrix::DenseMap ModelMatrix::dense_map(RowRange range) const {
+  const kernels::View view = dense_rows(range);
+  return {view.x, view.rows, view.columns, Eigen::OuterStride<>(view.stride)};
+}
+
 kernels::SparseView ModelMatrix::sparse_rows(RowRange range) const {
   return {sparse_.outerIndexPtr() + range.first, sparse_.innerIndexPtr(), sparse_.valuePtr(),
           range.second - range.first, features_};

@@ -7,6 +7,7 @@
 
 #include <bilevel/problem/gamma.hpp>
 
+#include "problems/dense_matrices.hpp"
 #include "problems/kernels/pieces.hpp"
 #include "problems/penalised_curvature.hpp"
 
@@ -14,6 +15,9 @@ namespace bilevel::problems {
 
 using Vec = Eigen::VectorXd;
 using Mat = Eigen::MatrixXd;
+
+/// Up to here the eigenvalues of the second moments are found, where that is done once.
+static constexpr Index few_enough_for_eigenvalues = 256;
 
 PenalisedModel::Sizes PenalisedModel::sizes(DataLoss& loss, const Extent& extent, const Mat& moments) const {
   // A margin has one output: its row meets one unit a feature, at most the largest.
@@ -28,9 +32,15 @@ PenalisedModel::Sizes PenalisedModel::sizes(DataLoss& loss, const Extent& extent
   // The norm of a matrix with elements ≥ 0 is at most its largest row sum.
   s.second_moment = s.mean_square;
   if (moments.size() > 0) {
-    const double rows = unit.cwiseProduct(moments * unit).maxCoeff();
-    s.second_moment = std::min(s.second_moment, rows * up + gamma(loss.depths().dense + 32) *
-                                                                squares.dot(extent.stored_mean_square));
+    const double off = gamma(loss.depths().dense + 32) * squares.dot(extent.stored_mean_square);
+    const double rows = unit.cwiseProduct(moments.cwiseAbs() * unit).maxCoeff();
+    s.second_moment = std::min(s.second_moment, rows * up + off);
+    if (units_of_one_ && features_ <= few_enough_for_eigenvalues) {
+      const Index n = features_ + (intercepts_ > 0 ? 1 : 0);
+      const Extremes ends = extreme_eigenvalues(moments.topLeftCorner(n, n));
+      s.second_moment = std::min(s.second_moment, (ends.largest + off) * up);
+      s.least_moment = std::max(0.0, ends.least - off);
+    }
   }
   // Rows one by one: Σ_j unit²·(x − shift)²·inverse², where what is not stored contributes that of a zero.
   const ModelMatrix& x = *loss.samples().matrix;
@@ -100,24 +110,25 @@ Constants PenalisedModel::constants(const Vec& theta, const Vec& center, double 
   const double up = 1 + gamma(static_cast<double>(size_) + 32);
   Constants c;
   // Losses are convex: without a free intercept the penalties alone make L_in strongly convex.
-  if (intercepts_ == 0) c.mu = lambda_.minCoeff() * (1 - gamma(8 + exponent_depth_));
+  if (intercepts_ == 0)
+    c.mu = (shape.least_curvature * t.least_moment + lambda_.minCoeff()) * (1 - gamma(8 + exponent_depth_));
 
-  double bend = shape.largest_curvature, third = shape.curvature_lipschitz, outer_bend = bend;
-  if (!std::isfinite(bend) && ball) {
+  double curvature = shape.largest_curvature, third = shape.curvature_lipschitz, outer_curvature = curvature;
+  if (!std::isfinite(curvature) && ball) {
     // Poisson: loss″ = loss‴ = exp(m), and within the ball no margin grows by more than radius·max‖z_i‖.
     to_stored(center, u_);
     const auto largest_exponential = [&](DataLoss& loss, const Sizes& s) {
-      Bend at;
-      loss.bend_at(u_, at);
+      RowCurvature rows;
+      loss.curvature_at(u_, rows);
       const double rounding = std::exp(margin_error(loss, s.stored_largest, s, center.norm()));
-      return loss.largest_bend(at) * std::exp(radius * s.largest) * rounding * (1 + 1e-12);
+      return loss.largest_curvature(rows) * std::exp(radius * s.largest) * rounding * (1 + 1e-12);
     };
-    bend = third = largest_exponential(*training_, t);
-    outer_bend = largest_exponential(*validation_, v);
+    curvature = third = largest_exponential(*training_, t);
+    outer_curvature = largest_exponential(*validation_, v);
   }
-  if (std::isfinite(bend)) {
-    c.smoothness = (bend * t.second_moment + largest) * up;
-    c.outer_smoothness = outer_bend * v.second_moment * up;
+  if (std::isfinite(curvature)) {
+    c.smoothness = (curvature * t.second_moment + largest) * up;
+    c.outer_smoothness = outer_curvature * v.second_moment * up;
   }
   if (!shape.kinked) {
     // ‖mean loss‴·(z_i·Δ) z_i z_iᵀ‖ ≤ sup loss‴·max‖z_i‖·‖Δ‖·‖mean z_i z_iᵀ‖
@@ -152,8 +163,9 @@ Constants PenalisedModel::constants(const Vec& theta, const Vec& center, double 
   return c;
 }
 
-// u = 2⁻⁵³, γ_k as in Higham; the chain is the one of GeneralisedLinearModel, with the map from ψ to the
-// stored coefficients in front of it and its transpose behind. A margin is off by γ·‖x_i‖‖ψ‖ for its own
+// u = 2⁻⁵³, γ_k as in Higham. The map from ψ to the stored coefficients comes first, its transpose last. A
+// slope is off by sup|loss″| times the error of its margin and by a few u of itself: exp is within 2 ulp, and
+// what is flushed to zero is below 1e-307. A margin is off by γ·‖x_i‖‖ψ‖ for its own
 // elements, and by γ_d·Σ|shift_j u_j| ≤ γ_d·‖shift‖‖ψ‖ for the intercept, which takes up the shifts. Products
 // of two γ are covered by the factor 1.001 in rounding().
 double PenalisedModel::margin_rounding(const DataLoss& loss, double row, const Sizes& s) const {
@@ -166,14 +178,15 @@ double PenalisedModel::margin_error(const DataLoss& loss, double row, const Size
   return margin_rounding(loss, row, s) * norm_psi + gamma(1) * s.offset;
 }
 
-double PenalisedModel::residual_rounding(DataLoss& loss, const Sizes& s, double slope, double bend,
+double PenalisedModel::residual_rounding(DataLoss& loss, const Sizes& s, double slope, double curvature,
                                          double norm_psi) const {
   const double stored = std::sqrt(s.stored_square) + s.shift_norm;
   if (loss.keeps_moments()) slope += stored * norm_psi;
   // Errors e_i of the slopes reach the gradient as ‖mean e_i z_i‖ ≤ √(‖mean z zᵀ‖·mean e²); the sum itself
   // errs by γ of the mean of |slope_i||x_ij| and of |slope_i||shift_j|.
   return gamma(loss.depths().sum + 48) * slope * stored +
-         bend * std::sqrt(s.second_moment) * margin_error(loss, std::sqrt(s.stored_square), s, norm_psi) +
+         curvature * std::sqrt(s.second_moment) *
+             margin_error(loss, std::sqrt(s.stored_square), s, norm_psi) +
          1e-307 * stored;
 }
 
@@ -187,11 +200,10 @@ Rounding PenalisedModel::rounding(const Vec& psi, const Vec& theta, const Vec& p
   const double stored = std::sqrt(t.stored_square) + t.shift_norm;
 
   to_stored(psi, u_);
-  const auto bend_here = [&](DataLoss& loss) {
+  const auto curvature_here = [&](DataLoss& loss) {
     if (std::isfinite(shape.largest_curvature)) return shape.largest_curvature;
-    Bend at;
-    loss.bend_at(u_, at);
-    return loss.largest_bend(at) * (1 + 1e-9);
+    loss.curvature_at(u_, rows_);
+    return loss.largest_curvature(rows_) * (1 + 1e-9);
   };
   // √(mean slope²); where the slope has no bound it costs a pass over the data.
   const auto slope_here = [&](DataLoss& loss) {
@@ -199,48 +211,47 @@ Rounding PenalisedModel::rounding(const Vec& psi, const Vec& theta, const Vec& p
     loss.value(u_, &g_);
     return loss.slope_size();
   };
-  const double slope = slope_here(*training_), bend = bend_here(*training_);
-  const double outer_slope = slope_here(*validation_), outer_bend = bend_here(*validation_);
-  const double third = std::isfinite(shape.curvature_lipschitz) ? shape.curvature_lipschitz : bend;
+  const double slope = slope_here(*training_), curvature = curvature_here(*training_);
+  const double outer_slope = slope_here(*validation_), outer_curvature = curvature_here(*validation_);
+  const double third = std::isfinite(shape.curvature_lipschitz) ? shape.curvature_lipschitz : curvature;
 
   Rounding r;
   const auto penalty_term = [&](const Vec& w, double depth) {
     return gamma(depth + exponent_depth_) * (lambda_.array() * w.array()).matrix().norm();
   };
-  r.residual = 1.001 * (residual_rounding(*training_, t, slope, bend, norm_psi) + penalty_term(psi, 8));
+  r.residual = 1.001 * (residual_rounding(*training_, t, slope, curvature, norm_psi) + penalty_term(psi, 8));
 
   // loss″ itself is off because the margins are: by sup loss‴ times their error, and by at most `decayed` of
   // itself. (At kinks it jumps; constants() keeps away from them.)
   const double margin_off = margin_error(*training_, t.stored_largest, t, norm_psi);
-  const double bend_error = third * margin_off * t.second_moment;
-  double product = bend_error * norm_pi;
+  const double curvature_error = third * margin_off * t.second_moment;
+  double product = curvature_error * norm_pi;
   if (training_->keeps_moments()) {
     product += gamma(depths.dense + static_cast<double>(size_) + 32) * stored * stored * norm_pi;
   } else {
     // With a_i = loss″_i·(z_i·π): errors of the margins z_i·π, then of the sum Σ a_i z_i, and those of loss″,
     // where mean a_i² ≤ sup loss″·πHπ. The energy πHπ costs a product.
-    Bend at;
-    training_->bend_at(u_, at);
+    training_->curvature_at(u_, rows_);
     to_stored(pi, g_);
-    training_->times(at, g_, h_);
-    const double energy = std::sqrt(bend * std::abs(g_.dot(h_))) * (1 + 1e-6) +
-                          bend * gamma(depths.sum + depths.margin + 32) * stored * stored * norm_pi;
+    training_->times(rows_, g_, h_);
+    const double energy = std::sqrt(curvature * std::abs(g_.dot(h_))) * (1 + 1e-6) +
+                          curvature * gamma(depths.sum + depths.margin + 32) * stored * stored * norm_pi;
     product = std::min(product, std::expm1(shape.decay * margin_off) * energy * std::sqrt(t.second_moment)) +
               gamma(depths.sum + 32) * energy * stored +
-              bend * std::sqrt(t.second_moment) * margin_rounding(*training_, std::sqrt(t.stored_square), t) *
-                  norm_pi;
+              curvature * std::sqrt(t.second_moment) *
+                  margin_rounding(*training_, std::sqrt(t.stored_square), t) * norm_pi;
   }
-  r.adjoint = 1.001 * (residual_rounding(*validation_, v, outer_slope, outer_bend, norm_psi) + product +
+  r.adjoint = 1.001 * (residual_rounding(*validation_, v, outer_slope, outer_curvature, norm_psi) + product +
                        penalty_term(pi, static_cast<double>(size_) + 8));
   // That of the validation loss too: it is compared with the inner one.
   const double outer_stored = std::sqrt(v.stored_square) + v.shift_norm;
   const double outer_third =
-      std::isfinite(shape.curvature_lipschitz) ? shape.curvature_lipschitz : outer_bend;
-  const double outer_curvature =
-      outer_bend * gamma(validation_->depths().dense + 32) * outer_stored * outer_stored +
+      std::isfinite(shape.curvature_lipschitz) ? shape.curvature_lipschitz : outer_curvature;
+  const double outer_error =
+      outer_curvature * gamma(validation_->depths().dense + 32) * outer_stored * outer_stored +
       outer_third * margin_error(*validation_, v.stored_largest, v, norm_psi) * v.second_moment;
-  r.curvature = 1.001 * (bend * gamma(depths.dense + 32) * stored * stored + bend_error +
-                         gamma(8 + exponent_depth_) * lambda_.maxCoeff() + outer_curvature);
+  r.curvature = 1.001 * (curvature * gamma(depths.dense + 32) * stored * stored + curvature_error +
+                         gamma(8 + exponent_depth_) * lambda_.maxCoeff() + outer_error);
 
   double squares = 0, terms = 0;
   for (Index k = 0; k < coefficients_; ++k) {

@@ -12,9 +12,9 @@ void PenalisedCurvature::times(const Vec& v, Vec& out) {
   // not of sums that cancel, and a direct solver multiplies only to check itself.
   PenalisedModel& m = model;
   m.to_stored(v, m.u_);
-  m.training_->times(bend, m.u_, m.g_);
+  m.training_->times(rows, m.u_, m.g_);
   if (beta != 0) {
-    m.validation_->times(validation_bend, m.u_, m.h_);
+    m.validation_->times(validation_rows, m.u_, m.h_);
     m.g_ += beta * m.h_;
   }
   m.pull_back(m.g_.data(), out.data());
@@ -23,14 +23,12 @@ void PenalisedCurvature::times(const Vec& v, Vec& out) {
 
 void PenalisedCurvature::cross_times(const Vec& v, Vec& out) {
   out.setZero();
-  for (Index k = 0; k < model.coefficients_; ++k)
-    model.penalties_.add(k, cross[k] * v[k], out);
+  for (Index k = 0; k < model.coefficients_; ++k) model.penalties_.add(k, cross[k] * v[k], out);
 }
 
 void PenalisedCurvature::cross_apply(const Vec& u, Vec& out) {
   out.setZero();
-  for (Index k = 0; k < model.coefficients_; ++k)
-    out[k] = cross[k] * model.penalties_.along(k, u);
+  for (Index k = 0; k < model.coefficients_; ++k) out[k] = cross[k] * model.penalties_.along(k, u);
 }
 
 bool PenalisedCurvature::form() {
@@ -40,15 +38,15 @@ bool PenalisedCurvature::form() {
   if (m.gram_at_ == at) {
     stored = m.gram_;
   } else {
-    if (!m.training_->dense(bend, stored)) return false;
+    if (!m.training_->dense(rows, stored)) return false;
     m.gram_at_ = at;
     m.gram_ = stored;
   }
   if (beta != 0) {
-    if (!m.validation_->dense(validation_bend, other)) return false;
+    if (!m.validation_->dense(validation_rows, other)) return false;
     stored += beta * other;
   }
-  m.congruent(stored, matrix);
+  m.congruent(stored, half, matrix);
   matrix.diagonal() += lambda;
   formed = true;
   return true;
@@ -67,8 +65,7 @@ bool PenalisedCurvature::diagonal(Vec& out) {
   }
   PenalisedModel& m = model;
   const Index c = m.outputs_;
-  const auto add = [&](DataLoss& loss, const Bend& point, double factor) {
-    Mat between;
+  const auto add = [&](DataLoss& loss, const RowCurvature& point, double factor) {
     loss.diagonal(point, m.g_, m.h_, between);
     const auto squares = m.g_.tail(c);
     for (Index k = 0; k < m.coefficients_; ++k) {
@@ -82,8 +79,8 @@ bool PenalisedCurvature::diagonal(Vec& out) {
     }
   };
   out = lambda;
-  add(*m.training_, bend, 1);
-  if (beta != 0) add(*m.validation_, validation_bend, beta);
+  add(*m.training_, rows, 1);
+  if (beta != 0) add(*m.validation_, validation_rows, beta);
   // A column without data and penalties that underflow: any positive number serves.
   out = out.cwiseMax(1e-300);
   return true;
@@ -106,7 +103,7 @@ double PenalisedCurvature::least_eigenvalue() {
   const double least = lambda.head(m.coefficients_).minCoeff() * (1 - 1e-12);
   if (m.intercepts_ == 0) return least;
   Vec mean(m.features_ + 1);
-  m.training_->least_bends(bend, mean);
+  m.training_->least_curvatures(rows, mean);
   const double slack = gamma(m.training_->depths().sum + 32);
   const double s = mean[m.features_] * (1 - slack);
   if (!(s > 0)) return 0;
@@ -121,7 +118,8 @@ double PenalisedCurvature::least_eigenvalue() {
              std::max(m.standardisation_.inverse_scale[j] * m.standardisation_.inverse_scale[j], 1e-300));
   }
   // Rounding of the means: each is a sum of D_i|x_ij| with D_i ≤ max D.
-  const double length = (std::sqrt(square) + slack * m.training_->largest_bend(bend) * std::sqrt(size)) / s;
+  const double length =
+      (std::sqrt(square) + slack * m.training_->largest_curvature(rows) * std::sqrt(size)) / s;
   const double unit = m.units_[m.coefficients_], t2 = unit * unit;
   return least * s * t2 / (least + s * length * length + s * t2) * (1 - 1e-12);
 }

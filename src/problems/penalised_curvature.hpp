@@ -20,11 +20,11 @@ struct PenalisedCurvature final : Curvature<Eigen::VectorXd> {
   double least_eigenvalue() override;
 
   PenalisedModel& model;
-  Bend bend, validation_bend;
+  RowCurvature rows, validation_rows;
   Vec lambda, cross;
   Vec at;  ///< the point, in stored coordinates
   double beta = 0;
-  Mat matrix, stored, other;
+  Mat matrix, stored, other, half, between;
   bool formed = false;
 
  private:

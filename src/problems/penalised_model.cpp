@@ -53,7 +53,7 @@ PenalisedModel::PenalisedModel(std::unique_ptr<DataLoss> training, std::unique_p
     const Vec &shift = standardisation_.shift, &inverse = standardisation_.inverse_scale;
     for (Index j = 0; j < d; ++j) m.row(j) = inverse[j] * (m.row(j) - shift[j] * m.row(d));
     for (Index j = 0; j < d; ++j) m.col(j) = inverse[j] * (m.col(j) - shift[j] * m.col(d));
-    return Mat(m.cwiseAbs());
+    return m;
   };
   training_moments_ = moments(*training_);
   validation_moments_ = moments(*validation_);
@@ -65,7 +65,19 @@ PenalisedModel::PenalisedModel(std::unique_ptr<DataLoss> training, std::unique_p
 
 PenalisedModel::~PenalisedModel() = default;
 
+std::string_view PenalisedModel::name() const {
+  return training_->kind() ? training_->kind()->model : "softmax";
+}
+
+void PenalisedModel::keep_units_of_one() {
+  units_of_one_ = true;
+  units_.setOnes();
+  for (Index k = 0; k < coefficients_; ++k) stored_scale_[k] = standardisation_.inverse_scale[k / outputs_];
+  measured_ = false;
+}
+
 void PenalisedModel::adopt_units(const Vec& theta) {
+  if (units_of_one_) return;
   // 1/√(Hessian's diagonal), with a loss″ of typical size: it need not be exact, only of the right order. A
   // power of two, so that changing units changes no digit of a state.
   const auto rounded = [](double unit) { return std::exp2(std::round(std::log2(unit))); };
@@ -131,12 +143,12 @@ void PenalisedModel::pull_back(const double* g, double* out) const {
   }
 }
 
-/// out = TᵀMT, where T is to_stored. M is symmetric and is overwritten.
-void PenalisedModel::congruent(Mat& stored, Mat& out) const {
+/// out = TᵀMT, where T is to_stored. M is symmetric and is overwritten; `half` is scratch.
+void PenalisedModel::congruent(Mat& stored, Mat& half, Mat& out) const {
   const Index n = stored.rows();
-  Mat half(size_, n);
+  half.resize(size_, n);
   for (Index j = 0; j < n; ++j) pull_back(stored.col(j).data(), half.col(j).data());
-  stored = half.transpose();
+  stored.leftCols(size_) = half.transpose();
   out.resize(size_, size_);
   for (Index j = 0; j < size_; ++j) pull_back(stored.col(j).data(), out.col(j).data());
 }
@@ -194,8 +206,8 @@ void PenalisedModel::linearise(const Vec& psi, const Vec& theta, double beta,
   c.formed = false;
   to_stored(psi, u_);
   c.at = u_;
-  training_->bend_at(u_, c.bend);
-  if (beta != 0) validation_->bend_at(u_, c.validation_bend);
+  training_->curvature_at(u_, c.rows);
+  if (beta != 0) validation_->curvature_at(u_, c.validation_rows);
 }
 
 Vec PenalisedModel::stored_coefficients(const Vec& phi) const {

@@ -6,31 +6,30 @@
 
 #include <Eigen/Cholesky>
 
+#include <bilevel/problem/gamma.hpp>
+
 namespace bilevel::problems {
 namespace {
 
 using Vec = Eigen::VectorXd;
 using Mat = Eigen::MatrixXd;
 
-Mat gram_of(const DesignMatrix& x) {
-  Mat g(x.columns(), x.columns());
-  kernels::Workspace workspace(x.view());
-  kernels::gram(x.view(), nullptr, g.data(), workspace);
-  return g / static_cast<double>(x.rows());
+/// XᵀX/n and Xᵀt/n, by Eigen alone: the answers owe nothing to the kernels that they judge.
+Mat mean_gram(const auto& x) {
+  return (x.transpose() * x) / static_cast<double>(x.rows());
 }
-
-Vec mean_product(const DesignMatrix& x, const Vec& y) {
-  return (x.matrix().transpose() * y) / static_cast<double>(x.rows());
+Vec mean_product(const auto& x, const Vec& t) {
+  return (x.transpose() * t) / static_cast<double>(x.rows());
 }
 
 }  // namespace
 
-Ridge::Ridge(Data data, Penalty penalty)
-    : GeneralisedLinearModel("ridge", kernels::Loss::squared, std::move(data), penalty) {}
-
-Ridge::Ridge(DesignMatrix x, Vec t, DesignMatrix validation_x, Vec validation_t, Penalty penalty)
-    : Ridge(Data{std::move(x), std::move(t), std::move(validation_x), std::move(validation_t), {}}, penalty) {
-}
+Ridge::Ridge(RowMajor x, Vec t, RowMajor validation_x, Vec validation_t, Penalty penalty)
+    : Ridge(Data{.x = std::move(x),
+                 .y = std::move(t),
+                 .validation_x = std::move(validation_x),
+                 .validation_y = std::move(validation_t)},
+            penalty) {}
 
 Ridge Ridge::random(const LinearModelOptions& options) {
   std::uint64_t seed = 0;
@@ -42,28 +41,43 @@ Ridge Ridge::random(const LinearModelOptions& options) {
   return Ridge(std::move(data), options.penalty);
 }
 
-Mat Ridge::system(const Vec& theta, double beta) const {
-  Mat a = training_.gram.size() > 0 ? training_.gram : gram_of(training_.x);
-  if (beta != 0) a += beta * (validation_.gram.size() > 0 ? validation_.gram : gram_of(validation_.x));
-  for (Index j = 0; j < a.rows(); ++j) a(j, j) += std::exp(penalty_at(theta, j));
-  return a;
+Vec Ridge::penalties_at(const Vec& theta) const {
+  return Vec::NullaryExpr(features(), [&](Index k) { return std::exp(penalties().log_lambda(k, theta)); });
 }
 
 Vec Ridge::settled(const Vec& theta, double beta) const {
-  Vec right = mean_product(training_.x, training_.y);
-  if (beta == 0) return Eigen::LLT<Mat>(system(theta, 0)).solve(right);
-  right += beta * mean_product(validation_.x, validation_.y);
-  return Eigen::LDLT<Mat>(system(theta, beta)).solve(right);
+  Mat system = mean_gram(x());
+  Vec right = mean_product(x(), labels());
+  system.diagonal() += penalties_at(theta);
+  if (beta == 0) return Eigen::LLT<Mat>(system).solve(right);
+  system += beta * mean_gram(validation_x());
+  right += beta * mean_product(validation_x(), validation_labels());
+  return Eigen::LDLT<Mat>(system).solve(right);
 }
 
 std::optional<Vec> Ridge::outer_gradient(const Vec& theta) const {
-  const Eigen::LLT<Mat> factor(system(theta, 0));
-  const Vec phi = factor.solve(mean_product(training_.x, training_.y));
-  const Vec pi = factor.solve(mean_product(validation_.x, validation_.x.matrix() * phi - validation_.y));
-  Vec each(phi.size());
-  for (Index j = 0; j < phi.size(); ++j) each[j] = -std::exp(penalty_at(theta, j)) * phi[j] * pi[j];
-  if (penalty() == Penalty::global) return Vec::Constant(1, each.sum());
-  return each;
+  const Vec lambda = penalties_at(theta);
+  Mat system = mean_gram(x());
+  system.diagonal() += lambda;
+  const Eigen::LLT<Mat> factor(system);
+  const Vec phi = factor.solve(mean_product(x(), labels()));
+  const Vec pi = factor.solve(mean_product(validation_x(), validation_x() * phi - validation_labels()));
+  Vec gradient = Vec::Zero(theta.size());
+  for (Index j = 0; j < phi.size(); ++j) penalties().add(j, -lambda[j] * phi[j] * pi[j], gradient);
+  return gradient;
+}
+
+Constants Ridge::constants(const Vec& theta, const Vec& center, double radius) {
+  Constants c = LinearModel::constants(theta, center, radius);
+  if (!std::isfinite(radius)) return c;
+  // ‖∂φ L_out‖ at the centre, and from there at most L_out·radius more. Without π the adjoint's residual is
+  // that gradient.
+  Vec gradient(center.size());
+  outer(center, theta, {.phi = &gradient});
+  const double off = rounding(center, theta, Vec::Zero(center.size())).adjoint;
+  c.outer_lipschitz = (gradient.norm() + off + c.outer_smoothness * radius) *
+                      (1 + gamma(static_cast<double>(center.size()) + 8));
+  return c;
 }
 
 }  // namespace bilevel::problems

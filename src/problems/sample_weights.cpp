@@ -30,7 +30,7 @@ Samples checked(Samples samples, Index classes, double lambda) {
 
 }  // namespace
 
-SampleWeights::Part::Part(const Samples& samples, Index count, RowRange range)
+SampleWeights::SoftmaxRows::SoftmaxRows(const Samples& samples, Index count, RowRange range)
     : labels(samples.classes->data() + range.first), classes(count), rows(range.second - range.first) {
   const ModelMatrix& x = *samples.matrix;
   if (range.first < 0 || range.second > x.rows() || rows < 1)
@@ -72,29 +72,29 @@ SampleWeights::Part::Part(const Samples& samples, Index count, RowRange range)
   second_moment = std::min(mean_square, row_sum * up);
 }
 
-double SampleWeights::Part::value(const Vec& phi, const double* weights, double* gradient, double* p) {
+double SampleWeights::SoftmaxRows::value(const Vec& phi, const double* weights, double* gradient, double* p) {
   return dense ? kernels::softmax_value_with_gradient(*dense, classes, phi.data(), labels, weights, gradient,
                                                       p, *workspace)
                : kernels::softmax_value_with_gradient(*sparse, classes, phi.data(), labels, weights, gradient,
                                                       p, *workspace);
 }
 
-void SampleWeights::Part::product(const Vec& p, const double* weights, const Vec& v, Vec& out) {
+void SampleWeights::SoftmaxRows::product(const Vec& p, const double* weights, const Vec& v, Vec& out) {
   dense ? kernels::softmax_product(*dense, classes, p.data(), weights, v.data(), out.data(), *workspace)
         : kernels::softmax_product(*sparse, classes, p.data(), weights, v.data(), out.data(), *workspace);
 }
 
-void SampleWeights::Part::diagonal(const Vec& p, const double* weights, Vec& out) {
+void SampleWeights::SoftmaxRows::diagonal(const Vec& p, const double* weights, Vec& out) {
   dense ? kernels::softmax_diagonal(*dense, classes, p.data(), weights, out.data(), *workspace)
         : kernels::softmax_diagonal(*sparse, classes, p.data(), weights, out.data(), *workspace);
 }
 
-void SampleWeights::Part::dots(const Vec& p, const Vec& v, Vec& out) {
+void SampleWeights::SoftmaxRows::dots(const Vec& p, const Vec& v, Vec& out) {
   dense ? kernels::softmax_row_dots(*dense, classes, v.data(), p.data(), labels, out.data(), *workspace)
         : kernels::softmax_row_dots(*sparse, classes, v.data(), p.data(), labels, out.data(), *workspace);
 }
 
-void SampleWeights::Part::margins(const Vec& phi, Vec& out) {
+void SampleWeights::SoftmaxRows::margins(const Vec& phi, Vec& out) {
   dense ? kernels::softmax_margins(*dense, classes, phi.data(), out.data(), *workspace)
         : kernels::softmax_margins(*sparse, classes, phi.data(), out.data(), *workspace);
 }
@@ -224,19 +224,19 @@ bool SampleWeightsCurvature::dense(Mat& out) {
 }
 
 /// One block for each pair of classes: Xᵀ diag(w·p_a(1 − p_a)) X, and −Xᵀ diag(w·p_a·p_b) X beside it.
-void SampleWeightsCurvature::add_dense(const SampleWeights::Part& part, const Vec& at,
+void SampleWeightsCurvature::add_dense(const SampleWeights::SoftmaxRows& part, const Vec& at,
                                        const double* row_weights, double factor, Mat& out) {
   const Index c = part.classes, n = part.dense->columns;
   kernels::Workspace workspace(*part.dense);
   Mat block(n, n);
-  Vec bend(part.rows);
+  Vec curvatures(part.rows);
   for (Index a = 0; a < c; ++a)
     for (Index b = 0; b <= a; ++b) {
       for (Index i = 0; i < part.rows; ++i) {
         const double* p = at.data() + i * c;
-        bend[i] = (row_weights ? row_weights[i] : 1) * p[a] * (a == b ? 1 - p[a] : p[b]);
+        curvatures[i] = (row_weights ? row_weights[i] : 1) * p[a] * (a == b ? 1 - p[a] : p[b]);
       }
-      kernels::gram(*part.dense, bend.data(), block.data(), workspace);
+      kernels::gram(*part.dense, curvatures.data(), block.data(), workspace);
       const double signed_factor = a == b ? factor : -factor;
       for (Index j = 0; j < n; ++j)
         for (Index i = 0; i < n; ++i) {

@@ -18,7 +18,7 @@ namespace {
 // Of softmax as a function of its margins. diag(p) − ppᵀ has norm ≤ ½; its derivative along a unit vector is
 // a third central moment of a variable of range ≤ √2, at most (√2)³/(6√3), and relative to the variance at
 // most that range; the slope p − e_y is at most √2 long.
-constexpr double bend = 0.5, third = 0.2721655269759088, root_two = 1.4142135623730952;
+constexpr double largest_curvature = 0.5, third = 0.2721655269759088, root_two = 1.4142135623730952;
 
 }  // namespace
 
@@ -32,7 +32,7 @@ double SampleWeights::cross_lipschitz() const {
     most = std::max(most, each);
   }
   const double up = 1 + gamma(static_cast<double>(training_.rows) + 32);
-  return bend * up *
+  return largest_curvature * up *
          std::min(std::sqrt(fourth) * inverse_rows_,
                   std::sqrt(most * training_.second_moment * inverse_rows_));
 }
@@ -78,14 +78,14 @@ double SampleWeights::cross_energy(const Vec& center, double radius) {
 
 Constants SampleWeights::constants(const Vec& theta, const Vec& center, double radius) {
   set_weights(theta);
-  const Part &t = training_, &v = trusted_;
+  const SoftmaxRows &t = training_, &v = trusted_;
   const double up = 1 + gamma(static_cast<double>(t.rows) + 32);
   // ‖1/n Σ σ_i x_i x_iᵀ‖
   const double moment =
       std::min(weights_.maxCoeff() * t.second_moment, weights_.dot(t.squares) * inverse_rows_) * up;
   Constants c;
   c.mu = lambda_;
-  c.smoothness = (bend * moment + lambda_) * up;
+  c.smoothness = (largest_curvature * moment + lambda_) * up;
   c.hessian_lipschitz = third * t.largest * moment * up;
   c.curvature_decay = root_two * t.largest * up;
   c.cross_lipschitz = cross_lipschitz();
@@ -94,7 +94,7 @@ Constants SampleWeights::constants(const Vec& theta, const Vec& center, double r
                           slopes_.maxCoeff() * std::sqrt(t.second_moment * inverse_rows_));
   c.cross_energy = c.cross_norm / std::sqrt(lambda_) * up;
   if (std::isfinite(radius)) c.cross_energy = std::min(c.cross_energy, cross_energy(center, radius));
-  c.outer_smoothness = bend * v.second_moment * up;
+  c.outer_smoothness = largest_curvature * v.second_moment * up;
   c.outer_lipschitz = root_two * std::sqrt(v.mean_square) * up;
   c.outer_cross_lipschitz = 0;
   c.outer_decay = root_two * v.largest * up;
@@ -119,16 +119,17 @@ double SampleWeightsCurvature::cross_norm() {
 // of its own; errors e_i of the slopes reach a gradient as ‖mean e_i x_i‖ ≤ √(‖mean xxᵀ‖·mean e²), and the
 // sum itself errs by γ of the mean of |slope_i||x_i|. Weights are at most one and off by a few roundings,
 // which the depth of the sum takes in. Products of two γ are covered by the factor 1.001.
-double SampleWeights::gradient_rounding(const Part& part, double norm_phi) {
+double SampleWeights::gradient_rounding(const SoftmaxRows& part, double norm_phi) {
   const double size = std::sqrt(part.mean_square);
   return gamma(part.workspace->sum_depth() + 32) * root_two * size +
-         bend * std::sqrt(part.second_moment) * gamma(part.workspace->margin_depth() + 8) * size * norm_phi +
+         largest_curvature * std::sqrt(part.second_moment) * gamma(part.workspace->margin_depth() + 8) *
+             size * norm_phi +
          1e-307 * size;
 }
 
 Rounding SampleWeights::rounding(const Vec& phi, const Vec& theta, const Vec& pi) {
   set_weights(theta);
-  const Part& t = training_;
+  const SoftmaxRows& t = training_;
   const double norm_phi = phi.norm(), norm_pi = pi.norm(), size = std::sqrt(t.mean_square);
   const double margin = gamma(t.workspace->margin_depth() + 8), sum = gamma(t.workspace->sum_depth() + 32);
   const double slope = slopes_.maxCoeff(), classes = static_cast<double>(classes_);
@@ -136,20 +137,21 @@ Rounding SampleWeights::rounding(const Vec& phi, const Vec& theta, const Vec& pi
   r.residual = 1.001 * (gradient_rounding(t, norm_phi) + gamma(8) * lambda_ * norm_phi);
 
   const double margin_error = margin * t.largest * norm_phi;
-  const double bend_error = third * margin_error * t.second_moment;
+  const double curvature_error = third * margin_error * t.second_moment;
   // Of Xᵀ(D(Xπ)): D is off because the margins are, then Xπ, then the sum.
-  const double product =
-      bend_error * norm_pi + bend * std::sqrt(t.second_moment) * size * (margin + sum) * norm_pi;
+  const double product = curvature_error * norm_pi +
+                         largest_curvature * std::sqrt(t.second_moment) * size * (margin + sum) * norm_pi;
   r.adjoint = 1.001 * (gradient_rounding(trusted_, norm_phi) + product + gamma(16) * lambda_ * norm_pi);
   const double depth = t.dense ? std::max(t.workspace->sum_depth(),
                                           kernels::Chunking(t.rows, t.dense->stride).gram_depth() + classes)
                                : t.workspace->sum_depth();
-  r.curvature = 1.001 * (bend * gamma(depth + 40) * t.mean_square + bend_error + gamma(8) * lambda_);
+  r.curvature =
+      1.001 * (largest_curvature * gamma(depth + 40) * t.mean_square + curvature_error + gamma(8) * lambda_);
 
   // Σ over the rows of (σ′_i/n · error of (p_i − e_y)·(x_iπ))², each ≤ ‖x_i‖‖π‖ times what p and the dot err
   // by.
-  const double each = root_two * gamma(t.workspace->margin_depth() + classes + 48) + bend * margin_error +
-                      gamma(classes + 32);
+  const double each = root_two * gamma(t.workspace->margin_depth() + classes + 48) +
+                      largest_curvature * margin_error + gamma(classes + 32);
   const double per_row = slope * std::sqrt(inverse_rows_);
   r.gradient = 1.001 * (per_row * size * norm_pi * each + 1e-307);
   r.inner_theta = 1.001 * per_row * gamma(t.workspace->margin_depth() + classes + 32) *

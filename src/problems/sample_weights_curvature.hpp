@@ -18,7 +18,7 @@ struct SampleWeightsCurvature final : Curvature<Eigen::VectorXd> {
   double cross_norm() override;
   double least_eigenvalue() override { return model.lambda_; }
 
-  void add_dense(const SampleWeights::Part& part, const Vec& at, const double* row_weights, double factor,
+  void add_dense(const SampleWeights::SoftmaxRows& part, const Vec& at, const double* row_weights, double factor,
                  Mat& out);
 
   SampleWeights& model;

@@ -18,8 +18,6 @@ constexpr double infinite = std::numeric_limits<double>::infinity();
 /// Up to here the matrix of the squared loss, which is the same everywhere, is formed once: later values and
 /// products cost d² instead of n·d.
 constexpr Index kept_gram = 1200;
-/// Up to here a matrix that changes with u is formed where it is asked for.
-constexpr Index formed_gram = 2000;
 
 void require_labels(const LossKind& kind, const Vec& labels, const std::vector<RowRange>& ranges) {
   for (const auto& [first, last] : ranges)
@@ -45,25 +43,26 @@ struct Segment {
     }
   }
 
-  double value(Loss loss, const double* u, double* gradient, double* bend) {
-    return dense ? kernels::value_with_gradient(loss, *dense, u, rows, gradient, bend, *workspace)
-                 : kernels::value_with_gradient(loss, *sparse, u, rows, gradient, bend, *sparse_workspace);
+  double value(Loss loss, const double* u, double* gradient, double* curvature) {
+    return dense
+               ? kernels::value_with_gradient(loss, *dense, u, rows, gradient, curvature, *workspace)
+               : kernels::value_with_gradient(loss, *sparse, u, rows, gradient, curvature, *sparse_workspace);
   }
-  void curvature(Loss loss, const double* u, double* bend) {
-    dense ? kernels::curvature(loss, *dense, u, rows, bend, *workspace)
-          : kernels::curvature(loss, *sparse, u, rows, bend, *sparse_workspace);
+  void curvature(Loss loss, const double* u, double* curvature) {
+    dense ? kernels::curvature(loss, *dense, u, rows, curvature, *workspace)
+          : kernels::curvature(loss, *sparse, u, rows, curvature, *sparse_workspace);
   }
-  void product(const double* bend, const double* v, double* out) {
-    dense ? kernels::product(*dense, bend, v, out, *workspace)
-          : kernels::product(*sparse, bend, v, out, *sparse_workspace);
+  void product(const double* curvature, const double* v, double* out) {
+    dense ? kernels::product(*dense, curvature, v, out, *workspace)
+          : kernels::product(*sparse, curvature, v, out, *sparse_workspace);
   }
-  void gram(const double* bend, double* out) {
-    dense ? kernels::gram(*dense, bend, out, *workspace)
-          : kernels::gram(*sparse, bend, out, *sparse_workspace);
+  void gram(const double* curvature, double* out) {
+    dense ? kernels::gram(*dense, curvature, out, *workspace)
+          : kernels::gram(*sparse, curvature, out, *sparse_workspace);
   }
-  void gram_diagonal(const double* bend, double* out) {
-    dense ? kernels::gram_diagonal(*dense, bend, out, *workspace)
-          : kernels::gram_diagonal(*sparse, bend, out, *sparse_workspace);
+  void gram_diagonal(const double* curvature, double* out) {
+    dense ? kernels::gram_diagonal(*dense, curvature, out, *workspace)
+          : kernels::gram_diagonal(*sparse, curvature, out, *sparse_workspace);
   }
   void margins(const double* u, double* out) {
     dense ? kernels::margins(*dense, u, rows.offsets, out, *workspace)
@@ -101,90 +100,91 @@ class ScalarLoss : public DataLoss {
     scratch_ = unit_ = Vec::Zero(size_);
     unit_[size_ - 1] = 1;
     if (!constant()) {
-      bend_ = Vec::Zero(row_count());
-      bend_point_ = Vec::Zero(size_);
+      curvature_ = Vec::Zero(row_count());
+      curvature_point_ = Vec::Zero(size_);
     }
   }
 
+  const LossKind* kind() const override { return &kind_; }
   LossShape shape() const override { return shape_; }
 
   double value(const Vec& u, Vec* gradient) override {
-    const bool bend = gradient && !constant();
+    const bool curvature = gradient && !constant();
     double sum = 0;
     Index place = 0;
     for (std::size_t k = 0; k < segments_.size(); ++k) {
       double* target = !gradient ? nullptr : k == 0 ? gradient->data() : scratch_.data();
-      sum += segments_[k].value(kind_.loss, u.data(), target, bend ? bend_.data() + place : nullptr);
+      sum +=
+          segments_[k].value(kind_.loss, u.data(), target, curvature ? curvature_.data() + place : nullptr);
       if (gradient && k > 0) *gradient += scratch_;
       place += ranges_[k].second - ranges_[k].first;
     }
     if (gradient) *gradient *= inverse_weight_;
-    if (bend) {
-      bend_point_ = u;
-      bend_valid_ = true;
+    if (curvature) {
+      curvature_point_ = u;
+      curvature_valid_ = true;
     }
     const double mean = sum * inverse_weight_;
     const bool bounded = std::isfinite(shape_.largest_curvature);
-    slope_size_ = bounded || bend
-                      ? kind_.slope_size(parameter_, mean, bounded ? 0 : largest_of(bend_), labels_)
+    slope_size_ = bounded || curvature
+                      ? kind_.slope_size(parameter_, mean, bounded ? 0 : largest_of(curvature_), labels_)
                       : infinite;
     return mean;
   }
 
-  void bend_at(const Vec& u, Bend& bend) override {
+  void curvature_at(const Vec& u, RowCurvature& curvature) override {
     if (constant()) {
       // Null weights are ones for the kernels: nothing to keep unless samples are weighted.
-      if (samples_.weights && bend.weights.size() == 0) {
-        bend.weights.resize(row_count());
+      if (samples_.weights && curvature.weights.size() == 0) {
+        curvature.weights.resize(row_count());
         Index place = 0;
         for (const auto& [first, last] : ranges_) {
-          bend.weights.segment(place, last - first) = samples_.weights->segment(first, last - first);
+          curvature.weights.segment(place, last - first) = samples_.weights->segment(first, last - first);
           place += last - first;
         }
       }
       return;
     }
-    if (bend_valid_ && bend_point_ == u) {
-      bend.weights = bend_;
+    if (curvature_valid_ && curvature_point_ == u) {
+      curvature.weights = curvature_;
       return;
     }
-    bend.weights.resize(row_count());
+    curvature.weights.resize(row_count());
     for_each_segment([&](Segment& segment, Index place) {
-      segment.curvature(kind_.loss, u.data(), bend.weights.data() + place);
+      segment.curvature(kind_.loss, u.data(), curvature.weights.data() + place);
     });
   }
 
-  void times(const Bend& bend, const Vec& v, Vec& out) override {
+  void times(const RowCurvature& curvature, const Vec& v, Vec& out) override {
     out.setZero();
     for_each_segment([&](Segment& segment, Index place) {
-      segment.product(weights_at(bend, place), v.data(), scratch_.data());
+      segment.product(weights_at(curvature, place), v.data(), scratch_.data());
       out += scratch_;
     });
     out *= inverse_weight_;
   }
 
-  void diagonal(const Bend& bend, Vec& squares, Vec& with_intercept, Mat& intercepts) override {
+  void diagonal(const RowCurvature& curvature, Vec& squares, Vec& with_intercept, Mat& intercepts) override {
     squares.setZero(size_);
     with_intercept.resize(size_);
     for_each_segment([&](Segment& segment, Index place) {
-      segment.gram_diagonal(weights_at(bend, place), scratch_.data());
+      segment.gram_diagonal(weights_at(curvature, place), scratch_.data());
       squares += scratch_;
     });
     squares *= inverse_weight_;
-    times(bend, unit_, with_intercept);
+    times(curvature, unit_, with_intercept);
     intercepts = squares.tail(1);
   }
 
-  bool dense(const Bend& bend, Mat& out) override {
-    if (size_ > formed_gram) return false;
+  bool dense(const RowCurvature& curvature, Mat& out) override {
     out.resize(size_, size_);
     if (segments_.size() == 1) {
-      segments_[0].gram(weights_at(bend, 0), out.data());
+      segments_[0].gram(weights_at(curvature, 0), out.data());
     } else {
       gram_.resize(size_, size_);
       out.setZero();
       for_each_segment([&](Segment& segment, Index place) {
-        segment.gram(weights_at(bend, place), gram_.data());
+        segment.gram(weights_at(curvature, place), gram_.data());
         out += gram_;
       });
     }
@@ -222,12 +222,12 @@ class ScalarLoss : public DataLoss {
   }
 
   double slope_size() const override { return slope_size_; }
-  double largest_bend(const Bend& bend) const override {
-    return bend.weights.size() == 0 ? 1 : largest_of(bend.weights);
+  double largest_curvature(const RowCurvature& curvature) const override {
+    return curvature.weights.size() == 0 ? 1 : largest_of(curvature.weights);
   }
-  void least_bends(const Bend& bend, Vec& mean_of_rows) override {
+  void least_curvatures(const RowCurvature& curvature, Vec& mean_of_rows) override {
     mean_of_rows.resize(size_);
-    times(bend, unit_, mean_of_rows);
+    times(curvature, unit_, mean_of_rows);
   }
 
   Depths depths() const override {
@@ -276,8 +276,8 @@ class ScalarLoss : public DataLoss {
       place += ranges_[k].second - ranges_[k].first;
     }
   }
-  const double* weights_at(const Bend& bend, Index place) const {
-    return bend.weights.size() == 0 ? nullptr : bend.weights.data() + place;
+  const double* weights_at(const RowCurvature& curvature, Index place) const {
+    return curvature.weights.size() == 0 ? nullptr : curvature.weights.data() + place;
   }
   /// The largest of w_i·loss″_i without its weight.
   double largest_of(const Vec& weighted) const {
@@ -300,9 +300,9 @@ class ScalarLoss : public DataLoss {
   std::vector<Segment> segments_;
   Vec scratch_, unit_;
   Mat gram_;
-  // loss″ at the last u whose gradient was asked for: Newton's method bends there next.
-  Vec bend_, bend_point_;
-  bool bend_valid_ = false;
+  // loss″ at the last u whose gradient was asked for: Newton's method linearises there next.
+  Vec curvature_, curvature_point_;
+  bool curvature_valid_ = false;
 };
 
 /// The squared loss in few dimensions: ½uᵀGu − c·u + ½y², with G and c formed once.
@@ -310,9 +310,9 @@ class KeptSquaredLoss final : public ScalarLoss {
  public:
   KeptSquaredLoss(Samples samples, std::vector<RowRange> ranges)
       : ScalarLoss(Loss::squared, std::move(samples), std::move(ranges), 1) {
-    Bend bend;
-    ScalarLoss::bend_at(Vec(), bend);
-    ScalarLoss::dense(bend, kept_);
+    RowCurvature curvature;
+    ScalarLoss::curvature_at(Vec(), curvature);
+    ScalarLoss::dense(curvature, kept_);
     // At u = 0 the slope is offset − label: minus c. The rest of value() would cancel less well from there.
     correlation_.resize(size_);
     const Vec zero = Vec::Zero(size_);
@@ -326,16 +326,16 @@ class KeptSquaredLoss final : public ScalarLoss {
     if (gradient) *gradient = scratch_ + correlation_;
     return value;
   }
-  void bend_at(const Vec&, Bend&) override {}
-  void times(const Bend&, const Vec& v, Vec& out) override {
+  void curvature_at(const Vec&, RowCurvature&) override {}
+  void times(const RowCurvature&, const Vec& v, Vec& out) override {
     out.noalias() = kept_.selfadjointView<Eigen::Lower>() * v;
   }
-  void diagonal(const Bend&, Vec& squares, Vec& with_intercept, Mat& intercepts) override {
+  void diagonal(const RowCurvature&, Vec& squares, Vec& with_intercept, Mat& intercepts) override {
     squares = kept_.diagonal();
     with_intercept = kept_.col(size_ - 1);
     intercepts = squares.tail(1);
   }
-  bool dense(const Bend&, Mat& out) override {
+  bool dense(const RowCurvature&, Mat& out) override {
     out = kept_;
     return true;
   }

@@ -53,8 +53,8 @@ class SoftmaxLoss final : public DataLoss {
         }
       }
     }
-    scratch_ = bend_point_ = Vec::Zero(size_);
-    bend_ = Vec::Zero(row_count() * classes_);
+    scratch_ = curvature_point_ = Vec::Zero(size_);
+    curvature_ = Vec::Zero(row_count() * classes_);
   }
 
   Index outputs() const override { return classes_; }
@@ -70,7 +70,7 @@ class SoftmaxLoss final : public DataLoss {
     double sum = 0;
     for_each_segment([&](Segment& s, Index place) {
       double* target = !gradient ? nullptr : place == 0 ? gradient->data() : scratch_.data();
-      double* probabilities = gradient ? bend_.data() + place * classes_ : nullptr;
+      double* probabilities = gradient ? curvature_.data() + place * classes_ : nullptr;
       sum += s.dense ? kernels::softmax_value_with_gradient(*s.dense, classes_, u.data(), s.labels, s.weights,
                                                             target, probabilities, *s.workspace)
                      : kernels::softmax_value_with_gradient(*s.sparse, classes_, u.data(), s.labels,
@@ -79,24 +79,24 @@ class SoftmaxLoss final : public DataLoss {
     });
     if (gradient) {
       *gradient *= inverse_weight_;
-      bend_point_ = u;
-      bend_valid_ = true;
+      curvature_point_ = u;
+      curvature_valid_ = true;
     }
     return sum * inverse_weight_;
   }
 
-  void bend_at(const Vec& u, Bend& bend) override {
-    if (!bend_valid_ || bend_point_ != u) {
+  void curvature_at(const Vec& u, RowCurvature& curvature) override {
+    if (!curvature_valid_ || curvature_point_ != u) {
       Vec unused(size_);
       value(u, &unused);
     }
-    bend.weights = bend_;
+    curvature.weights = curvature_;
   }
 
-  void times(const Bend& bend, const Vec& v, Vec& out) override {
+  void times(const RowCurvature& curvature, const Vec& v, Vec& out) override {
     out.setZero();
     for_each_segment([&](Segment& s, Index place) {
-      const double* p = bend.weights.data() + place * classes_;
+      const double* p = curvature.weights.data() + place * classes_;
       s.dense ? kernels::softmax_product(*s.dense, classes_, p, s.weights, v.data(), scratch_.data(),
                                          *s.workspace)
               : kernels::softmax_product(*s.sparse, classes_, p, s.weights, v.data(), scratch_.data(),
@@ -106,7 +106,7 @@ class SoftmaxLoss final : public DataLoss {
     out *= inverse_weight_;
   }
 
-  void diagonal(const Bend& bend, Vec& squares, Vec& with_intercept, Mat& intercepts) override {
+  void diagonal(const RowCurvature& curvature, Vec& squares, Vec& with_intercept, Mat& intercepts) override {
     squares.setZero(size_);
     with_intercept.setZero(size_);
     intercepts.setZero(classes_, classes_);
@@ -115,15 +115,15 @@ class SoftmaxLoss final : public DataLoss {
     Index row = 0;
     for (const auto& [first, last] : ranges_)
       for (Index i = first; i < last; ++i, ++row) {
-        const auto p = bend.weights.segment(row * c, c).array();
+        const auto p = curvature.weights.segment(row * c, c).array();
         const double w = samples_.weights ? (*samples_.weights)[i] : 1;
-        const Vec bends = w * p * (1 - p);
+        const Vec curvatures = w * p * (1 - p);
         x.for_each(i, [&](Index j, double value) {
           if (value == 0) return;
-          squares.segment(j * c, c) += value * value * bends;
-          with_intercept.segment(j * c, c) += value * bends;
+          squares.segment(j * c, c) += value * value * curvatures;
+          with_intercept.segment(j * c, c) += value * curvatures;
         });
-        squares.tail(c) += bends;
+        squares.tail(c) += curvatures;
         intercepts.diagonal() += w * p.matrix();
         intercepts.noalias() -= w * p.matrix() * p.matrix().transpose();
       }
@@ -133,11 +133,11 @@ class SoftmaxLoss final : public DataLoss {
     intercepts *= inverse_weight_;
   }
 
-  bool dense(const Bend& bend, Mat& out) override {
+  bool dense(const RowCurvature& curvature, Mat& out) override {
     if (size_ > formed) return false;
     out.setZero(size_, size_);
     for_each_segment([&](Segment& s, Index place) {
-      const double* p = bend.weights.data() + place * classes_;
+      const double* p = curvature.weights.data() + place * classes_;
       if (s.moments)
         s.moments->add(*s.dense, p, s.weights, out);
       else
@@ -160,16 +160,16 @@ class SoftmaxLoss final : public DataLoss {
     return true;
   }
   double slope_size() const override { return 1.4142135623730951; }
-  double largest_bend(const Bend&) const override { return 0.5; }
+  double largest_curvature(const RowCurvature&) const override { return 0.5; }
   /// For v ⟂ 1: vᵀ(diag(p) − ppᵀ)v = min_a Σ p_c (v_c − a)² ≥ min_c p_c · ‖v‖².
-  void least_bends(const Bend& bend, Vec& mean_of_rows) override {
+  void least_curvatures(const RowCurvature& curvature, Vec& mean_of_rows) override {
     const ModelMatrix& x = *samples_.matrix;
     mean_of_rows.setZero(x.features() + 1);
     Index row = 0;
     for (const auto& [first, last] : ranges_)
       for (Index i = first; i < last; ++i, ++row) {
         const double w = (samples_.weights ? (*samples_.weights)[i] : 1) *
-                         bend.weights.segment(row * classes_, classes_).minCoeff();
+                         curvature.weights.segment(row * classes_, classes_).minCoeff();
         x.for_each(i, [&](Index j, double value) { mean_of_rows[j] += w * value; });
         mean_of_rows[x.features()] += w;
       }
@@ -278,8 +278,8 @@ class SoftmaxLoss final : public DataLoss {
   std::vector<Segment> segments_;
   Vec scratch_, weights_;
   Mat block_;
-  Vec bend_, bend_point_;  // probabilities at the last u whose gradient was asked for
-  bool bend_valid_ = false;
+  Vec curvature_, curvature_point_;  // probabilities at the last u whose gradient was asked for
+  bool curvature_valid_ = false;
 };
 
 }  // namespace

@@ -76,37 +76,37 @@ struct Case {
       m += (j < d ? static_cast<Real>(x(i, j)) : Real(1)) * u.segment(j * c, c).cast<Real>();
     return m;
   }
-  /// One row: its loss, slope and bend.
-  Real row(Index i, const LongVec& m, LongVec& slope, LongMat& bend) const {
+  /// One row: its loss, slope and curvature.
+  Real row(Index i, const LongVec& m, LongVec& slope, LongMat& curvature) const {
     const Real y_i = y[i], one = m[0], k = threshold;
-    slope.resize(c), bend.resize(c, c);
+    slope.resize(c), curvature.resize(c, c);
     switch (kind) {
       case 0:
-        slope[0] = one - y_i, bend(0, 0) = 1;
+        slope[0] = one - y_i, curvature(0, 0) = 1;
         return slope[0] * slope[0] / 2;
       case 1:
         slope[0] = -y_i / (1 + std::exp(y_i * one));
-        bend(0, 0) = 1 / ((1 + std::exp(one)) * (1 + std::exp(-one)));
+        curvature(0, 0) = 1 / ((1 + std::exp(one)) * (1 + std::exp(-one)));
         return std::log(1 + std::exp(-y_i * one));
       case 2:
-        slope[0] = std::exp(one) - y_i, bend(0, 0) = std::exp(one);
+        slope[0] = std::exp(one) - y_i, curvature(0, 0) = std::exp(one);
         return std::exp(one) - y_i * one;
       case 3: {
         const Real r = one - y_i;
-        slope[0] = std::max(-k, std::min(k, r)), bend(0, 0) = std::abs(r) <= k;
+        slope[0] = std::max(-k, std::min(k, r)), curvature(0, 0) = std::abs(r) <= k;
         return std::abs(r) <= k ? r * r / 2 : k * std::abs(r) - k * k / 2;
       }
       case 4: {
         const Real missing = std::max<Real>(0, 1 - y_i * one);
-        slope[0] = -y_i * missing, bend(0, 0) = missing > 0;
+        slope[0] = -y_i * missing, curvature(0, 0) = missing > 0;
         return missing * missing / 2;
       }
       case 5:
-        bend(0, 0) = y_i * std::exp(-one), slope[0] = 1 - bend(0, 0);
-        return bend(0, 0) + one;
+        curvature(0, 0) = y_i * std::exp(-one), slope[0] = 1 - curvature(0, 0);
+        return curvature(0, 0) + one;
       case 6: {
         const Real mean = std::exp(one), all = 1 + k * mean;
-        slope[0] = (mean - y_i) / all, bend(0, 0) = mean * (1 + k * y_i) / (all * all);
+        slope[0] = (mean - y_i) / all, curvature(0, 0) = mean * (1 + k * y_i) / (all * all);
         return (y_i + 1 / k) * std::log(all) - y_i * (one + std::log(k));
       }
       default: {
@@ -116,8 +116,8 @@ struct Case {
         const int own = classes[static_cast<std::size_t>(i)];
         slope = p;
         slope[own] -= 1;
-        bend = -p * p.transpose();
-        bend.diagonal() += p;
+        curvature = -p * p.transpose();
+        curvature.diagonal() += p;
         return std::log(sum) - m[own];
       }
     }
@@ -144,13 +144,13 @@ TEST(DataLoss, AgreesWithItsDefinition) {
     const Vec u = gaussian(size, t.engine, 0.5), v = gaussian(size, t.engine);
     Real value = 0, total = 0, least = INFINITY;
     LongVec gradient = LongVec::Zero(size), slope;
-    LongMat hessian = LongMat::Zero(size, size), bend;
+    LongMat hessian = LongMat::Zero(size, size), curvature;
     Vec losses(static_cast<Index>(t.rows.size())), margins(static_cast<Index>(t.rows.size()) * c);
     LongVec row(t.d + 1);
     for (std::size_t k = 0; k < t.rows.size(); ++k) {
       const Index i = t.rows[k];
       const LongVec m = t.margins(i, u);
-      const Real own = t.row(i, m, slope, bend), weight = t.w[i];
+      const Real own = t.row(i, m, slope, curvature), weight = t.w[i];
       losses[static_cast<Index>(k)] = static_cast<double>(own);
       margins.segment(static_cast<Index>(k) * c, c) = m.cast<double>();
       value += weight * own;
@@ -161,7 +161,7 @@ TEST(DataLoss, AgreesWithItsDefinition) {
           gradient[j * c + a] += weight * slope[a] * row[j];
           for (Index b = 0; b < c; ++b)
             for (Index l = 0; l <= t.d; ++l)
-              hessian(j * c + a, l * c + b) += weight * bend(a, b) * row[j] * row[l];
+              hessian(j * c + a, l * c + b) += weight * curvature(a, b) * row[j] * row[l];
         }
       if (weight > 0 && t.kind == 3) least = std::min(least, std::abs(std::abs(m[0] - t.y[i]) - threshold));
       if (weight > 0 && t.kind == 4) least = std::min(least, std::abs(1 - t.y[i] * m[0]));
@@ -176,17 +176,17 @@ TEST(DataLoss, AgreesWithItsDefinition) {
     EXPECT_NEAR(loss.value(u, nullptr), static_cast<double>(value),
                 1e-13 * (1 + std::abs(static_cast<double>(value))));
     // loss″ both ways: from scratch, and as a gradient at the same place has left it.
-    Bend fresh, left;
-    loss.bend_at(u, fresh);
+    RowCurvature fresh, left;
+    loss.curvature_at(u, fresh);
     EXPECT_NEAR(loss.value(u, &out), static_cast<double>(value),
                 1e-13 * (1 + std::abs(static_cast<double>(value))));
     EXPECT_LE((out - gradient.cast<double>()).norm(), 1e-13 * scale * (1 + u.norm()));
-    loss.bend_at(u, left);
+    loss.curvature_at(u, left);
     EXPECT_EQ(fresh.weights, left.weights);
     Vec elsewhere(size);
     loss.value(v, &elsewhere);
-    Bend again;
-    loss.bend_at(u, again);
+    RowCurvature again;
+    loss.curvature_at(u, again);
     ASSERT_EQ(again.weights.size(), fresh.weights.size());
     EXPECT_LE((again.weights - fresh.weights).norm(), 1e-15 * (1 + fresh.weights.norm()));
 
@@ -234,16 +234,16 @@ TEST(DataLoss, ShapesHoldOnRandomMargins) {
     EXPECT_EQ(shape.kinked, t.kind == 3 || t.kind == 4);
     EXPECT_EQ(std::isfinite(shape.largest_curvature), t.kind != 2 && t.kind != 5 && t.kind != 6);
     LongVec slope, other_slope;
-    LongMat bend, other;
+    LongMat curvature, other;
     double nearest = 0;
     for (int draw = 0; draw < 200; ++draw) {
       const Index i = t.rows[t.engine() % t.rows.size()];
       const LongVec m = gaussian(t.c, t.engine, 2).cast<Real>();
       const LongVec step = gaussian(t.c, t.engine, 1e-3).cast<Real>();
-      t.row(i, m, slope, bend);
+      t.row(i, m, slope, curvature);
       t.row(i, m + step, other_slope, other);
-      const double norm = static_cast<double>(bend.operatorNorm()),
-                   third = static_cast<double>((other - bend).operatorNorm() / step.norm());
+      const double norm = static_cast<double>(curvature.operatorNorm()),
+                   third = static_cast<double>((other - curvature).operatorNorm() / step.norm());
       EXPECT_LE(norm, shape.largest_curvature * (1 + 1e-12));
       if (std::isfinite(shape.largest_slope)) {
         EXPECT_LE(static_cast<double>(slope.norm()), shape.largest_slope * (1 + 1e-12));
@@ -252,8 +252,8 @@ TEST(DataLoss, ShapesHoldOnRandomMargins) {
       if (!shape.kinked)
         for (int probe = 0; probe < 3; ++probe) {
           const LongVec v = gaussian(t.c, t.engine).cast<Real>();
-          EXPECT_LE(std::abs(v.dot((other - bend) * v)),
-                    std::expm1(shape.decay * step.norm()) * v.dot(bend * v) * (1 + 1e-9L) + 1e-18L);
+          EXPECT_LE(std::abs(v.dot((other - curvature) * v)),
+                    std::expm1(shape.decay * step.norm()) * v.dot(curvature * v) * (1 + 1e-9L) + 1e-18L);
         }
       if (!shape.kinked) {
         EXPECT_LE(third, shape.curvature_lipschitz * (1 + 1e-9));
@@ -272,32 +272,32 @@ TEST(DataLoss, ShapesHoldOnRandomMargins) {
     const Vec where = t.loss->keeps_moments() ? Vec(Vec::Zero(size)) : u;
     Real sum = 0, total = 0;
     for (const Index i : t.rows) {
-      t.row(i, t.margins(i, where), slope, bend);
+      t.row(i, t.margins(i, where), slope, curvature);
       sum += t.w[i] * slope.squaredNorm();
       total += t.w[i];
     }
     EXPECT_LE(std::sqrt(static_cast<double>(sum / total)), t.loss->slope_size() * (1 + 1e-12));
 
-    Bend at;
-    t.loss->bend_at(u, at);
+    RowCurvature at;
+    t.loss->curvature_at(u, at);
     Vec least(t.d + 1);
-    t.loss->least_bends(at, least);
+    t.loss->least_curvatures(at, least);
     LongVec expected = LongVec::Zero(t.d + 1);
     for (const Index i : t.rows) {
-      t.row(i, t.margins(i, u), slope, bend);
-      // Of one output its bend; of several the smallest probability, see softmax.
-      Real own = bend(0, 0);
+      t.row(i, t.margins(i, u), slope, curvature);
+      // Of one output its curvature; of several the smallest probability, see softmax.
+      Real own = curvature(0, 0);
       if (t.kind == softmax) {
         LongVec p = t.margins(i, u).array().exp();
         own = p.minCoeff() / p.sum();
         for (int draw = 0; draw < 5; ++draw) {
           LongVec v = gaussian(t.c, t.engine).cast<Real>();
           v.array() -= v.mean();
-          EXPECT_GE(v.dot(bend * v), own * v.squaredNorm() * (1 - 1e-15L));
+          EXPECT_GE(v.dot(curvature * v), own * v.squaredNorm() * (1 - 1e-15L));
         }
       }
-      EXPECT_LE(static_cast<double>(bend.operatorNorm()),
-                t.loss->largest_bend(at) * (t.w[i] > 0 ? 1 + 1e-12 : INFINITY));
+      EXPECT_LE(static_cast<double>(curvature.operatorNorm()),
+                t.loss->largest_curvature(at) * (t.w[i] > 0 ? 1 + 1e-12 : INFINITY));
       for (Index j = 0; j < t.d; ++j) expected[j] += t.w[i] * own * t.x(i, j) / total;
       expected[t.d] += t.w[i] * own / total;
     }
@@ -441,14 +441,14 @@ TEST(DataLoss, TheMatrixOfSoftmaxIsTheSameFromDenseAndSparseRowsAndForAnyThreads
     for (const int threads : {1, 3}) {
       kernels::set_threads(threads);
       const auto loss = make_softmax_loss(c, samples, {{3, 1500}, {1550, n}});
-      Bend bend;
-      loss->bend_at(u, bend);
+      RowCurvature curvature;
+      loss->curvature_at(u, curvature);
       Mat matrix;
-      ASSERT_TRUE(loss->dense(bend, matrix));
+      ASSERT_TRUE(loss->dense(curvature, matrix));
       found.push_back(matrix);
       const Vec v = gaussian(u.size(), engine);
       Vec product(u.size());
-      loss->times(bend, v, product);
+      loss->times(curvature, v, product);
       EXPECT_LE((matrix * v - product).norm(), 1e-13 * matrix.norm() * v.norm()) << "seed " << seed;
     }
   }

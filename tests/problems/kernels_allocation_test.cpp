@@ -1,4 +1,4 @@
-// No oracle of a generalised linear model allocates once it is warm, and no kernel once its workspace is
+// No oracle of a linear model allocates once it is warm, and no kernel once its workspace is
 // made.
 
 #include <functional>
@@ -24,7 +24,7 @@ long allocations_of(const std::function<void()>& work) {
   return allocations - before;
 }
 
-void expect_no_allocation(GeneralisedLinearModel& problem) {
+void expect_no_allocation(LinearModel& problem) {
   if (!BILEVEL_COUNTS_ALLOCATIONS) GTEST_SKIP() << "the sanitiser owns the allocator";
   ASSERT_GT(allocations_of([] { Vec::Zero(100).eval(); }), 0) << "the counter counts";
   const Vec phi = Vec::Constant(problem.initial_phi().size(), 0.1), theta = problem.initial_theta();
@@ -73,7 +73,7 @@ TEST(Allocation, SparseAndSoftmaxPassesAllocateNothingOnceTheWorkspaceIsMade) {
   std::mt19937_64 engine(20250710);
   const RandomSparse x(2000, 300, 0.3, engine);
   const kernels::SparseView sparse{x.starts.data(), x.columns_of.data(), x.values.data(), x.n, x.d};
-  const DesignMatrix matrix(x.dense());
+  const PaddedMatrix matrix(x.dense());
   const kernels::View dense = matrix.view();
   const Index classes = 11;
   const Vec u = gaussian(301 * classes, 1, engine) / 10, weights = Vec::Ones(2000), y = Vec::Ones(2000);

@@ -7,7 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include <bilevel/problems/design_matrix.hpp>
 #include <bilevel/problems/loss_kind.hpp>
 
 #include "kernels_on.hpp"
@@ -44,21 +43,21 @@ TEST_P(LossesOn, SumsAgreeWithNaiveLoopsWithAndWithoutWeightsAndOffsets) {
         SCOPED_TRACE(testing::Message() << n << " x " << d << ", loss " << static_cast<int>(loss)
                                         << ", given " << given << ", seed " << seed);
         const Mat values = gaussian(n, d, engine);
-        const DesignMatrix x(values);
+        const PaddedMatrix x(values);
         const RandomRows data(loss, n, engine);
         const Vec phi = gaussian(d, 1, engine) / std::sqrt(static_cast<double>(d));
         const kernels::Rows rows{data.y.data(), given & 1 ? data.w.data() : nullptr,
                                  given & 2 ? data.o.data() : nullptr, 0.7, std::log(0.7)};
         kernels::Workspace workspace(x.view());
-        Vec gradient = Vec::Constant(d, std::nan("")), bend = Vec::Constant(n, std::nan("")), alone = bend,
-            margins = bend;
+        Vec gradient = Vec::Constant(d, std::nan("")), curvature = Vec::Constant(n, std::nan("")), alone = curvature,
+            margins = curvature;
         const double value = kernels::value_with_gradient(loss, x.view(), phi.data(), rows, gradient.data(),
-                                                          bend.data(), workspace);
+                                                          curvature.data(), workspace);
         EXPECT_EQ(value, kernels::value_with_gradient(loss, x.view(), phi.data(), rows, nullptr, nullptr,
                                                       workspace));
         kernels::curvature(loss, x.view(), phi.data(), rows, alone.data(), workspace);
-        EXPECT_EQ(bend, alone);
-        ExpectedSums(loss, values, phi, rows).compare(value, gradient, bend);
+        EXPECT_EQ(curvature, alone);
+        ExpectedSums(loss, values, phi, rows).compare(value, gradient, curvature);
         kernels::margins(x.view(), phi.data(), rows.offsets, margins.data(), workspace);
         Vec expected = values * phi;
         if (rows.offsets) expected += data.o;
@@ -66,13 +65,13 @@ TEST_P(LossesOn, SumsAgreeWithNaiveLoopsWithAndWithoutWeightsAndOffsets) {
       }
 }
 
-double value_of(Loss loss, double margin, double label, double threshold, double& slope, double& bend) {
+double value_of(Loss loss, double margin, double label, double threshold, double& slope, double& curvature) {
   const Mat one = Mat::Constant(1, 1, 1.0);
-  const DesignMatrix x(one);
+  const PaddedMatrix x(one);
   kernels::Workspace workspace(x.view());
   return kernels::value_with_gradient(loss, x.view(), &margin,
                                       {&label, nullptr, nullptr, threshold, std::log(threshold)}, &slope,
-                                      &bend, workspace);
+                                      &curvature, workspace);
 }
 
 TEST_P(LossesOn, SlopesAndCurvaturesAreDifferencesOfWhatTheyDifferentiate) {
@@ -82,45 +81,45 @@ TEST_P(LossesOn, SlopesAndCurvaturesAreDifferencesOfWhatTheyDifferentiate) {
       for (double margin : {-3.3, -1.2, -0.31, 0.17, 0.83, 2.9}) {
         if (!kind_of(loss).takes(label)) continue;
         SCOPED_TRACE(testing::Message() << static_cast<int>(loss) << " at " << margin << ", label " << label);
-        double slope, bend, up, down, unused;
-        value_of(loss, margin, label, 0.5, slope, bend);
+        double slope, curvature, up, down, unused;
+        value_of(loss, margin, label, 0.5, slope, curvature);
         const double above = value_of(loss, margin + h, label, 0.5, up, unused);
         const double below = value_of(loss, margin - h, label, 0.5, down, unused);
         EXPECT_NEAR(slope, (above - below) / (2 * h), 1e-8);
-        EXPECT_NEAR(bend, (up - down) / (2 * h), 1e-8);
+        EXPECT_NEAR(curvature, (up - down) / (2 * h), 1e-8);
       }
 }
 
 TEST_P(LossesOn, ExtremeMarginsGiveNoNaN) {
-  double slope, bend;
+  double slope, curvature;
   for (double margin : {-1e300, -800.0, 800.0, 1e300})
     for (Loss loss : every_loss) {
       if (loss == Loss::squared) continue;
-      const double value = value_of(loss, margin, 1, 1, slope, bend);
-      EXPECT_FALSE(std::isnan(value) || std::isnan(slope) || std::isnan(bend))
+      const double value = value_of(loss, margin, 1, 1, slope, curvature);
+      EXPECT_FALSE(std::isnan(value) || std::isnan(slope) || std::isnan(curvature))
           << static_cast<int>(loss) << " at " << margin;
     }
-  EXPECT_EQ(value_of(Loss::poisson, 800, 1, 1, slope, bend), std::numeric_limits<double>::infinity());
-  EXPECT_EQ(value_of(Loss::huber, 1e300, 0, 2, slope, bend), 2e300);
+  EXPECT_EQ(value_of(Loss::poisson, 800, 1, 1, slope, curvature), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(value_of(Loss::huber, 1e300, 0, 2, slope, curvature), 2e300);
   EXPECT_EQ(slope, 2);
-  EXPECT_EQ(value_of(Loss::squared_hinge, 1, 1, 1, slope, bend), 0);
-  EXPECT_EQ(bend, 0);
+  EXPECT_EQ(value_of(Loss::squared_hinge, 1, 1, 1, slope, curvature), 0);
+  EXPECT_EQ(curvature, 0);
 }
 
 TEST_P(LossesOn, ARowOfWeightZeroAddsNothingEvenWhereItsLossIsInfinite) {
   Mat values(3, 1);
   values << 1, 1000, 2;
-  const DesignMatrix x(values);
+  const PaddedMatrix x(values);
   kernels::Workspace workspace(x.view());
   const Vec labels = Vec::Ones(3), weights = Vec{{1, 0, 1}};
   const double phi = 1;
   double gradient;
-  Vec bend(3);
+  Vec curvature(3);
   const double value = kernels::value_with_gradient(
-      Loss::poisson, x.view(), &phi, {labels.data(), weights.data()}, &gradient, bend.data(), workspace);
+      Loss::poisson, x.view(), &phi, {labels.data(), weights.data()}, &gradient, curvature.data(), workspace);
   EXPECT_NEAR(value, std::exp(1) - 1 + std::exp(2) - 2, 1e-14 * value);
   EXPECT_NEAR(gradient, std::exp(1) - 1 + 2 * (std::exp(2) - 1), 1e-13 * gradient);
-  EXPECT_EQ(bend[1], 0);
+  EXPECT_EQ(curvature[1], 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, LossesOn, every_target(), name_of_target);

@@ -44,6 +44,30 @@ inline Eigen::MatrixXd gaussian(Index rows, Index columns, std::mt19937_64& engi
   return Eigen::MatrixXd::NullaryExpr(rows, columns, [&] { return normal(engine); });
 }
 
+/// A copy of a matrix in the layout that the kernels read.
+class PaddedMatrix {
+ public:
+  using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+  template <class Derived>
+  PaddedMatrix(const Eigen::MatrixBase<Derived>& x)
+      : view_{nullptr, x.rows(), x.cols(), kernels::padded(x.cols())},
+        storage_(kernels::allocate(x.rows() * view_.stride)) {
+    view_.x = storage_.get();
+    Eigen::Map<RowMajor, 0, Eigen::OuterStride<>>(storage_.get(), x.rows(), x.cols(),
+                                                  Eigen::OuterStride<>(view_.stride)) = x;
+  }
+
+  const kernels::View& view() const { return view_; }
+  Eigen::Map<const RowMajor, 0, Eigen::OuterStride<>> matrix() const {
+    return {view_.x, view_.rows, view_.columns, Eigen::OuterStride<>(view_.stride)};
+  }
+
+ private:
+  kernels::View view_;
+  kernels::Buffer storage_;
+};
+
 /// Rows in CSR with strictly ascending columns, as the sparse kernels want them; some rows are empty.
 struct RandomSparse {
   RandomSparse(Index rows, Index columns, double density, std::mt19937_64& engine) : n(rows), d(columns) {

@@ -10,7 +10,6 @@
 #include <gtest/gtest.h>
 
 #include <bilevel/outcome/violations.hpp>
-#include <bilevel/problems/design_matrix.hpp>
 
 #include "kernels_on.hpp"
 
@@ -56,7 +55,7 @@ struct Case {
 
   RandomSparse sparse;
   Eigen::MatrixXd values;
-  DesignMatrix dense;
+  PaddedMatrix dense;
   Vec weights;
   RowMajor u, v;
   Index classes;
@@ -201,8 +200,8 @@ TEST_P(SoftmaxOn, GradientAndProductAreDifferencesOfWhatTheyDifferentiate) {
   const Results up = beside(h), down = beside(-h), up2 = beside(2 * h), down2 = beside(-2 * h);
   const double slope = (8 * (up.value - down.value) - (up2.value - down2.value)) / (12 * h);
   EXPECT_NEAR(slope, here.gradient.cwiseProduct(c.v).sum(), 1e-9 * std::abs(slope) + 1e-9);
-  const RowMajor bend = (8 * (up.gradient - down.gradient) - (up2.gradient - down2.gradient)) / (12 * h);
-  EXPECT_LE((bend - here.product).norm(), 1e-10 * here.product.norm());
+  const RowMajor curvature = (8 * (up.gradient - down.gradient) - (up2.gradient - down2.gradient)) / (12 * h);
+  EXPECT_LE((curvature - here.product).norm(), 1e-10 * here.product.norm());
   // Unit vectors times the Hessian: its diagonal.
   for (Index e = 0; e < c.v.size(); ++e) {
     RowMajor unit = RowMajor::Zero(8, 4), out(8, 4);
@@ -217,7 +216,7 @@ TEST_P(SoftmaxOn, GradientAndProductAreDifferencesOfWhatTheyDifferentiate) {
 
 TEST_P(SoftmaxOn, ExtremeMarginsGiveNoNaN) {
   const Eigen::MatrixXd one = Eigen::MatrixXd::Ones(1, 1);
-  const DesignMatrix x(one);
+  const PaddedMatrix x(one);
   SoftmaxWorkspace workspace(x.view(), 3);
   for (double top : {0.0, 50.0, 745.0, 1e10, 1e300})
     for (double bottom : {0.0, -30.0, -745.0, -1e300})
@@ -263,7 +262,7 @@ TEST_P(SoftmaxOn, TwoClassesAreTheLogisticLoss) {
 
 TEST(Softmax, RefusesAWorkspaceOfAnotherNumberOfClasses) {
   const Eigen::MatrixXd one = Eigen::MatrixXd::Ones(1, 1);
-  const DesignMatrix x(one);
+  const PaddedMatrix x(one);
   SoftmaxWorkspace workspace(x.view(), 3);
   const double u[4] = {};
   double margins[4];

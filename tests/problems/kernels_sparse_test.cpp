@@ -53,15 +53,15 @@ TEST_P(SparseKernelsOn, SumsAgreeWithNaiveLoops) {
         const kernels::Rows rows{data.y.data(), given & 1 ? data.w.data() : nullptr,
                                  given & 2 ? data.o.data() : nullptr, 0.7, std::log(0.7)};
         SparseWorkspace workspace(view_of(x));
-        Vec gradient = Vec::Constant(length, std::nan("")), bend = Vec::Constant(n, std::nan("")),
-            alone = bend, margins = bend;
+        Vec gradient = Vec::Constant(length, std::nan("")), curvature = Vec::Constant(n, std::nan("")),
+            alone = curvature, margins = curvature;
         const double value = kernels::value_with_gradient(loss, view_of(x), u.data(), rows, gradient.data(),
-                                                          bend.data(), workspace);
+                                                          curvature.data(), workspace);
         EXPECT_EQ(value, kernels::value_with_gradient(loss, view_of(x), u.data(), rows, nullptr, nullptr,
                                                       workspace));
         kernels::curvature(loss, view_of(x), u.data(), rows, alone.data(), workspace);
-        EXPECT_EQ(bend, alone);
-        ExpectedSums(loss, x.dense(), u, rows).compare(value, gradient, bend);
+        EXPECT_EQ(curvature, alone);
+        ExpectedSums(loss, x.dense(), u, rows).compare(value, gradient, curvature);
         kernels::margins(view_of(x), u.data(), rows.offsets, margins.data(), workspace);
         Vec expected = x.dense() * u;
         if (rows.offsets) expected += data.o;
@@ -106,10 +106,10 @@ TEST_P(SparseKernelsOn, ARangeOfRowsIsAViewOfItsOwn) {
   const SparseView part{x.starts.data() + 10, x.columns_of.data(), x.values.data(), 25, x.d};
   const Vec y = Vec::Ones(25), u = gaussian(21, 1, engine);
   SparseWorkspace workspace(part);
-  Vec gradient(21), bend(25);
+  Vec gradient(21), curvature(25);
   const double value = kernels::value_with_gradient(Loss::logistic, part, u.data(), {y.data()},
-                                                    gradient.data(), bend.data(), workspace);
-  ExpectedSums(Loss::logistic, x.dense().middleRows(10, 25), u, {y.data()}).compare(value, gradient, bend);
+                                                    gradient.data(), curvature.data(), workspace);
+  ExpectedSums(Loss::logistic, x.dense().middleRows(10, 25), u, {y.data()}).compare(value, gradient, curvature);
 }
 
 TEST_P(SparseKernelsOn, TheNumberOfThreadsChangesNoBit) {
@@ -123,14 +123,14 @@ TEST_P(SparseKernelsOn, TheNumberOfThreadsChangesNoBit) {
     EXPECT_GE(workspace.chunking().chunks, 2);
     struct Result {
       double value;
-      Vec gradient, bend, product, diagonal, margins;
+      Vec gradient, curvature, product, diagonal, margins;
       Mat gram;
     };
     const auto all_of_it = [&](int threads) {
       kernels::set_threads(threads);
       Result r{0, Vec(length), Vec(x.n), Vec(length), Vec(length), Vec(x.n), Mat()};
       r.value = kernels::value_with_gradient(Loss::logistic, view_of(x), u.data(), {y.data(), w.data()},
-                                             r.gradient.data(), r.bend.data(), workspace);
+                                             r.gradient.data(), r.curvature.data(), workspace);
       kernels::product(view_of(x), w.data(), u.data(), r.product.data(), workspace);
       kernels::gram_diagonal(view_of(x), w.data(), r.diagonal.data(), workspace);
       kernels::margins(view_of(x), u.data(), nullptr, r.margins.data(), workspace);
@@ -145,7 +145,7 @@ TEST_P(SparseKernelsOn, TheNumberOfThreadsChangesNoBit) {
       const Result other = all_of_it(threads);
       EXPECT_EQ(one.value, other.value);
       EXPECT_EQ(one.gradient, other.gradient);
-      EXPECT_EQ(one.bend, other.bend);
+      EXPECT_EQ(one.curvature, other.curvature);
       EXPECT_EQ(one.product, other.product);
       EXPECT_EQ(one.diagonal, other.diagonal);
       EXPECT_EQ(one.margins, other.margins);

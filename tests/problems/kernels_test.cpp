@@ -11,7 +11,6 @@
 
 #include <bilevel/outcome/violations.hpp>
 #include <bilevel/problem/gamma.hpp>
-#include <bilevel/problems/design_matrix.hpp>
 
 #include "kernels_on.hpp"
 #include "loss_reference.hpp"
@@ -33,7 +32,7 @@ Long loss_slope(Loss loss, Long m, Long y) {
   return loss_at(loss, m, y, 1).slope;
 }
 Long loss_bend(Loss loss, Long m, Long y) {
-  return loss_at(loss, m, y, 1).bend;
+  return loss_at(loss, m, y, 1).curvature;
 }
 
 struct Case {
@@ -44,7 +43,7 @@ struct Case {
         phi(gaussian(columns, 1, engine)),
         workspace(x.view()) {}
 
-  DesignMatrix x;
+  PaddedMatrix x;
   Vec labels, weights, phi;
   kernels::Workspace workspace;
 };
@@ -71,9 +70,9 @@ TEST_P(KernelsOn, SumsAgreeWithNaiveLoopsInLongDouble) {
         reach[static_cast<std::size_t>(i)] += std::abs(term);
       }
     for (Loss loss : {Loss::squared, Loss::logistic}) {
-      Vec gradient = Vec::Constant(d, std::nan("")), bend = Vec::Constant(n, std::nan("")), alone = bend;
+      Vec gradient = Vec::Constant(d, std::nan("")), curvature = Vec::Constant(n, std::nan("")), alone = curvature;
       const double value = kernels::value_with_gradient(loss, c.x.view(), c.phi.data(), {c.labels.data()},
-                                                        gradient.data(), bend.data(), c.workspace);
+                                                        gradient.data(), curvature.data(), c.workspace);
       const double value_only = kernels::value_with_gradient(
           loss, c.x.view(), c.phi.data(), {c.labels.data()}, nullptr, nullptr, c.workspace);
       EXPECT_EQ(value, value_only);
@@ -86,9 +85,9 @@ TEST_P(KernelsOn, SumsAgreeWithNaiveLoopsInLongDouble) {
         const Long margin_error = static_cast<Long>(gamma(chunking.margin_depth())) * reach[k];
         expected += loss_value(loss, margins[k], c.labels[i]);
         slope_sensitivity += std::abs(slope) * margin_error + margin_error * margin_error;
-        const Long exact_bend = loss_bend(loss, margins[k], c.labels[i]);
-        EXPECT_LE(std::abs(bend[i] - exact_bend), margin_error / 10 + 16 * 0x1p-53L * exact_bend);
-        EXPECT_EQ(bend[i], alone[i]);
+        const Long exact_curvature = loss_bend(loss, margins[k], c.labels[i]);
+        EXPECT_LE(std::abs(curvature[i] - exact_curvature), margin_error / 10 + 16 * 0x1p-53L * exact_curvature);
+        EXPECT_EQ(curvature[i], alone[i]);
         for (Index j = 0; j < d; ++j) {
           sums[static_cast<std::size_t>(j)] += slope * x(i, j);
           sizes[static_cast<std::size_t>(j)] +=
@@ -163,14 +162,14 @@ TEST_P(KernelsOn, TheNumberOfThreadsChangesNoBit) {
     Case c(n, d, engine);
     struct Result {
       double value;
-      Vec gradient, bend, product, diagonal;
+      Vec gradient, curvature, product, diagonal;
       Mat dense;
     };
     const auto all_of_it = [&](int threads) {
       kernels::set_threads(threads);
       Result r{0, Vec(d), Vec(n), Vec(d), Vec(d), Mat(d, d)};
       r.value = kernels::value_with_gradient(Loss::logistic, c.x.view(), c.phi.data(), {c.labels.data()},
-                                             r.gradient.data(), r.bend.data(), c.workspace);
+                                             r.gradient.data(), r.curvature.data(), c.workspace);
       kernels::product(c.x.view(), c.weights.data(), c.phi.data(), r.product.data(), c.workspace);
       kernels::gram(c.x.view(), c.weights.data(), r.dense.data(), c.workspace);
       kernels::gram_diagonal(c.x.view(), c.weights.data(), r.diagonal.data(), c.workspace);
@@ -181,7 +180,7 @@ TEST_P(KernelsOn, TheNumberOfThreadsChangesNoBit) {
       const Result other = all_of_it(threads);
       EXPECT_EQ(one.value, other.value);
       EXPECT_EQ(one.gradient, other.gradient);
-      EXPECT_EQ(one.bend, other.bend);
+      EXPECT_EQ(one.curvature, other.curvature);
       EXPECT_EQ(one.product, other.product);
       EXPECT_EQ(one.diagonal, other.diagonal);
       EXPECT_EQ(one.dense, other.dense);
@@ -249,17 +248,17 @@ TEST_P(KernelsOn, LogisticLossStaysExactAtExtremeMargins) {
   for (double m : {0.0, 1.0, -1.0, 36.0, -36.0, 700.0, -700.0, 745.0, -745.0, 1e10, -1e10, 1e300, -1e300}) {
     SCOPED_TRACE(m);
     const Mat x = Mat::Constant(1, 1, m);
-    const DesignMatrix design(x);
+    const PaddedMatrix design(x);
     kernels::Workspace workspace(design.view());
     const double phi = 1, label = 1;
-    double gradient = std::nan(""), bend = std::nan("");
+    double gradient = std::nan(""), curvature = std::nan("");
     const double value = kernels::value_with_gradient(Loss::logistic, design.view(), &phi, {&label},
-                                                      &gradient, &bend, workspace);
+                                                      &gradient, &curvature, workspace);
     const Long e = std::exp(-std::abs(static_cast<Long>(m))), slope = m >= 0 ? -e / (1 + e) : -1 / (1 + e);
     EXPECT_LE(std::abs(value - loss_value(Loss::logistic, m, 1)),
               4 * 0x1p-52L * loss_value(Loss::logistic, m, 1) + 4e-308L);
     EXPECT_LE(std::abs(gradient - slope * m), 8 * 0x1p-52L * std::abs(slope * m) + 4e-308L * std::abs(m));
-    EXPECT_LE(std::abs(bend - e / ((1 + e) * (1 + e))), 8 * 0x1p-52L * e + 4e-308L);
+    EXPECT_LE(std::abs(curvature - e / ((1 + e) * (1 + e))), 8 * 0x1p-52L * e + 4e-308L);
   }
 }
 

@@ -286,7 +286,7 @@ TEST(LassoGradient, CurvatureIsWhatItsPartsSay) {
     curvature->cross_times(v, transposed);
     EXPECT_LT((transposed - cross.transpose() * v).norm(), 1e-13);
     EXPECT_GE(curvature->cross_norm(), cross.jacobiSvd().singularValues()[0]);
-    // With a nudge the validation rows bend it too: products against differences of the nudged residual.
+    // With a nudge the validation rows curve it too: products against differences of the nudged residual.
     problem.linearise(phi, theta, 1e-3, curvature);
     for (Index k = 0; k < 31; ++k) {
       if (k < 30 && phi[k] == 0) continue;

@@ -7,7 +7,7 @@
 
 #include <Eigen/Core>
 
-#include <bilevel/problems/generalised_linear_model.hpp>
+#include <bilevel/problems/linear_model.hpp>
 
 namespace bilevel::problems::checks {
 
@@ -24,11 +24,11 @@ inline Vec gaussian(Index size, std::mt19937_64& engine, double scale = 1) {
 /// The model in long double; `squared` chooses the loss.
 class Exact {
  public:
-  Exact(const GeneralisedLinearModel& model, bool squared)
+  Exact(const LinearModel& model, bool squared)
       : squared_(squared),
         global_(model.penalty() == Penalty::global),
-        x_(model.features().matrix().cast<long double>()),
-        v_(model.validation_features().matrix().cast<long double>()),
+        x_(model.x().cast<long double>()),
+        v_(model.validation_x().cast<long double>()),
         y_(model.labels().cast<long double>()),
         w_(model.validation_labels().cast<long double>()) {}
 

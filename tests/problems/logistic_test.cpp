@@ -30,7 +30,7 @@ TEST(Logistic, DerivativesAgreeWithLongDouble) {
     Logistic problem = Logistic::random(options_for(seed));
     const checks::Exact exact(problem, false);
     std::mt19937_64 engine(seed);
-    const Index d = problem.features().columns();
+    const Index d = problem.features();
     const Vec phi = checks::gaussian(d, engine),
               theta = checks::gaussian(problem.initial_theta().size(), engine);
     const Vec v = checks::gaussian(d, engine);
@@ -130,7 +130,7 @@ TEST(Logistic, ConstantsHoldOverSamples) {
     Logistic problem = Logistic::random(options);
     const checks::Exact exact(problem, false);
     std::mt19937_64 engine(seed);
-    const Index d = problem.features().columns();
+    const Index d = problem.features();
     const Vec theta = checks::gaussian(problem.initial_theta().size(), engine),
               center = checks::gaussian(d, engine);
     const double radius = seed % 2 ? 0.01 : 1;
@@ -173,7 +173,7 @@ TEST(Logistic, RoundingBoundsAreNeverViolated) {
     Logistic problem = Logistic::random(options_for(seed));
     const checks::Exact exact(problem, false);
     std::mt19937_64 engine(seed);
-    const Index d = problem.features().columns();
+    const Index d = problem.features();
     const Vec theta = 3 * checks::gaussian(problem.initial_theta().size(), engine);
     const Vec phi = checks::gaussian(d, engine, std::pow(10.0, static_cast<double>(seed % 9) - 4));
     const Vec pi = checks::gaussian(d, engine, std::pow(10.0, static_cast<double>(seed % 5) - 2));

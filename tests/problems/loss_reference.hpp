@@ -16,7 +16,7 @@ namespace bilevel::problems {
 using Long = long double;
 
 struct LossAt {
-  Long value, slope, bend;
+  Long value, slope, curvature;
 };
 
 inline LossAt loss_at(kernels::Loss loss, Long m, Long y, Long parameter) {
@@ -71,15 +71,15 @@ struct RandomRows {
 
 struct ExpectedSums {
   Long value = 0, value_size = 0;
-  std::vector<Long> gradient, gradient_size, bend, bend_size;
+  std::vector<Long> gradient, gradient_size, curvature, curvature_size;
 
   /// x holds every column, an intercept's too.
   ExpectedSums(kernels::Loss loss, const Eigen::MatrixXd& x, const Eigen::VectorXd& phi,
                const kernels::Rows& rows)
       : gradient(static_cast<std::size_t>(x.cols())),
         gradient_size(gradient.size()),
-        bend(static_cast<std::size_t>(x.rows())),
-        bend_size(bend.size()) {
+        curvature(static_cast<std::size_t>(x.rows())),
+        curvature_size(curvature.size()) {
     for (Index i = 0; i < x.rows(); ++i) {
       Long m = rows.offsets ? rows.offsets[i] : 0, reach = std::abs(m);
       for (Index j = 0; j < x.cols(); ++j) {
@@ -89,12 +89,12 @@ struct ExpectedSums {
       }
       const Long w = rows.weights ? rows.weights[i] : 1, y = rows.labels[i];
       const LossAt at = loss_at(loss, m, y, rows.parameter);
-      // A margin off by δ·reach moves the value by slope·δ·reach and the slope by bend·δ·reach.
-      const Long scale = std::abs(at.slope) + std::abs(y) + std::max<Long>(at.bend, 1) * reach;
+      // A margin off by δ·reach moves the value by slope·δ·reach and the slope by curvature·δ·reach.
+      const Long scale = std::abs(at.slope) + std::abs(y) + std::max<Long>(at.curvature, 1) * reach;
       value += w * at.value;
       value_size += w * (std::abs(at.value) + std::abs(y * m) + scale * reach);
-      bend[static_cast<std::size_t>(i)] = w * at.bend;
-      bend_size[static_cast<std::size_t>(i)] = w * at.bend * (1 + reach);
+      curvature[static_cast<std::size_t>(i)] = w * at.curvature;
+      curvature_size[static_cast<std::size_t>(i)] = w * at.curvature * (1 + reach);
       for (Index j = 0; j < x.cols(); ++j) {
         gradient[static_cast<std::size_t>(j)] += w * at.slope * x(i, j);
         gradient_size[static_cast<std::size_t>(j)] += w * scale * std::abs(x(i, j));
@@ -102,16 +102,16 @@ struct ExpectedSums {
     }
   }
 
-  void compare(double got_value, const Eigen::VectorXd& got_gradient, const Eigen::VectorXd& got_bend) const {
+  void compare(double got_value, const Eigen::VectorXd& got_gradient, const Eigen::VectorXd& got_curvature) const {
     constexpr Long unit = 0x1p-50L;  // sums of some thousand terms, cut into chunks
     EXPECT_LE(std::abs(got_value - value), 8 * unit * value_size);
     for (Index j = 0; j < got_gradient.size(); ++j)
       ASSERT_LE(std::abs(got_gradient[j] - gradient[static_cast<std::size_t>(j)]),
                 8 * unit * gradient_size[static_cast<std::size_t>(j)])
           << "column " << j;
-    for (Index i = 0; i < got_bend.size(); ++i)
-      ASSERT_LE(std::abs(got_bend[i] - bend[static_cast<std::size_t>(i)]),
-                8 * unit * bend_size[static_cast<std::size_t>(i)])
+    for (Index i = 0; i < got_curvature.size(); ++i)
+      ASSERT_LE(std::abs(got_curvature[i] - curvature[static_cast<std::size_t>(i)]),
+                8 * unit * curvature_size[static_cast<std::size_t>(i)])
           << "row " << i;
   }
 };

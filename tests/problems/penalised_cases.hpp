@@ -188,17 +188,17 @@ class Reference {
     if (gradient) *gradient = LongVec::Zero(d1 * c_);
     if (hessian) *hessian = LongMat::Zero(d1 * c_, d1 * c_);
     LongVec slope(c_);
-    LongMat bend(c_, c_);
+    LongMat curvature(c_, c_);
     Data::each_row(ranges, [&](Index i) {
       const Real weight = data_.w.size() ? data_.w[i] : 1;
-      sum += weight * row(i, margins(i, phi), slope, bend);
+      sum += weight * row(i, margins(i, phi), slope, curvature);
       total += weight;
       for (Index a = 0; a < c_; ++a) {
         for (Index j = 0; gradient && j < d1; ++j) (*gradient)[j * c_ + a] += weight * slope[a] * z_(i, j);
         for (Index b = 0; hessian && b < c_; ++b)
           for (Index j = 0; j < d1; ++j)
             for (Index k = 0; k < d1; ++k)
-              (*hessian)(j * c_ + a, k * c_ + b) += weight * bend(a, b) * z_(i, j) * z_(i, k);
+              (*hessian)(j * c_ + a, k * c_ + b) += weight * curvature(a, b) * z_(i, j) * z_(i, k);
       }
     });
     if (gradient) *gradient /= total;
@@ -232,7 +232,7 @@ class Reference {
     LongMat hessian;
     Real value = inner(phi, theta, &gradient, &hessian);
     for (int k = 0; k < 200 && gradient.norm() > 1e-17L; ++k) {
-      // Flat where no sample bends (Huber): a little of the identity, gone at the end.
+      // Flat where no sample is curved (Huber): a little of the identity, gone at the end.
       hessian.diagonal().array() += gradient.norm() / 1000;
       const LongVec step = hessian.ldlt().solve(gradient);
       Real share = 1, next = 0;
@@ -272,37 +272,37 @@ class Reference {
   const LongMat& rows() const { return z_; }
 
  private:
-  Real row(Index i, const LongVec& m, LongVec& slope, LongMat& bend) const {
+  Real row(Index i, const LongVec& m, LongVec& slope, LongMat& curvature) const {
     const Real y = data_.y[i], k = threshold;
     switch (data_.s.family) {
       case Family::squared:
-        slope[0] = m[0] - y, bend(0, 0) = 1;
+        slope[0] = m[0] - y, curvature(0, 0) = 1;
         return slope[0] * slope[0] / 2;
       case Family::logistic: {
         const Real p = 1 / (1 + std::exp(y * m[0]));
-        slope[0] = -y * p, bend(0, 0) = p * (1 - p);
+        slope[0] = -y * p, curvature(0, 0) = p * (1 - p);
         return std::log1p(std::exp(-std::abs(m[0]))) + std::max<Real>(0, -y * m[0]);
       }
       case Family::poisson:
-        slope[0] = std::exp(m[0]) - y, bend(0, 0) = std::exp(m[0]);
+        slope[0] = std::exp(m[0]) - y, curvature(0, 0) = std::exp(m[0]);
         return std::exp(m[0]) - y * m[0];
       case Family::huber: {
         const Real r = m[0] - y;
         const bool inside = std::abs(r) <= k;
-        slope[0] = inside ? r : std::copysign(k, r), bend(0, 0) = inside ? 1 : 0;
+        slope[0] = inside ? r : std::copysign(k, r), curvature(0, 0) = inside ? 1 : 0;
         return inside ? r * r / 2 : k * (std::abs(r) - k / 2);
       }
       case Family::squared_hinge: {
         const Real missing = 1 - y * m[0];
-        slope[0] = missing > 0 ? -y * missing : 0, bend(0, 0) = missing > 0 ? 1 : 0;
+        slope[0] = missing > 0 ? -y * missing : 0, curvature(0, 0) = missing > 0 ? 1 : 0;
         return missing > 0 ? missing * missing / 2 : 0;
       }
       case Family::gamma:
-        bend(0, 0) = y * std::exp(-m[0]), slope[0] = 1 - bend(0, 0);
-        return bend(0, 0) + m[0];
+        curvature(0, 0) = y * std::exp(-m[0]), slope[0] = 1 - curvature(0, 0);
+        return curvature(0, 0) + m[0];
       case Family::negative_binomial: {
         const Real mean = std::exp(m[0]), all = 1 + k * mean;
-        slope[0] = (mean - y) / all, bend(0, 0) = mean * (1 + k * y) / (all * all);
+        slope[0] = (mean - y) / all, curvature(0, 0) = mean * (1 + k * y) / (all * all);
         return (y + 1 / k) * std::log(all) - y * (m[0] + std::log(k));
       }
       case Family::softmax: {
@@ -312,8 +312,8 @@ class Reference {
         p /= sum;
         const int own = data_.classes[static_cast<std::size_t>(i)];
         slope = p, slope[own] -= 1;
-        bend = -p * p.transpose();
-        bend.diagonal() += p;
+        curvature = -p * p.transpose();
+        curvature.diagonal() += p;
         return top + std::log(sum) - m[own];
       }
     }

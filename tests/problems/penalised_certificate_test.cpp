@@ -182,7 +182,7 @@ TEST(PenalisedCertificate, DecayAndEnergyHoldOnTheBall) {
       }
       const Mat energy = cross.transpose() * there.ldlt().solve(cross);
       const double met = std::sqrt(energy.selfadjointView<Eigen::Lower>().eigenvalues()[theta.size() - 1]);
-      // A matrix that is nearly singular (Huber without a sample that bends) says nothing in this arithmetic.
+      // A matrix that is nearly singular (Huber without a curved sample) says nothing in this arithmetic.
       if (least(there) < 1e-9 * size) continue;
       EXPECT_LE(met, c.cross_energy * (1 + 1e-9));
       closest_energy = std::max(closest_energy, met / c.cross_energy);

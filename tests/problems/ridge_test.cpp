@@ -16,10 +16,10 @@ using checks::Vec;
 
 /// φ* by another way: least squares on the stacked rows [X/√n; √Λ], never forming XᵀX.
 Vec by_stacked_rows(const Ridge& problem, const Vec& theta) {
-  const Index n = problem.features().rows(), d = problem.features().columns();
+  const Index n = problem.x().rows(), d = problem.features();
   Mat a(n + d, d);
   Vec b = Vec::Zero(n + d);
-  a.topRows(n) = problem.features().matrix() / std::sqrt(static_cast<double>(n));
+  a.topRows(n) = problem.x() / std::sqrt(static_cast<double>(n));
   a.bottomRows(d).setZero();
   for (Index j = 0; j < d; ++j)
     a(n + j, j) = std::exp(0.5 * theta[problem.penalty() == Penalty::global ? 0 : j]);
@@ -138,7 +138,7 @@ TEST(Ridge, ConstantsHoldOverSamples) {
                                    .seed = seed});
     const checks::Exact exact(problem, true);
     std::mt19937_64 engine(seed);
-    const Index d = problem.features().columns();
+    const Index d = problem.features();
     const Vec theta = problem.initial_theta() + checks::gaussian(problem.initial_theta().size(), engine);
     const Vec center = checks::gaussian(d, engine);
     const double radius = 0.5;
@@ -187,7 +187,7 @@ TEST(Ridge, RoundingBoundsAreNeverViolated) {
                                    .seed = seed});
     const checks::Exact exact(problem, true);
     std::mt19937_64 engine(seed);
-    const Index d = problem.features().columns();
+    const Index d = problem.features();
     const Vec theta = 3 * checks::gaussian(problem.initial_theta().size(), engine);
     // Large at random; and where it has settled, so that the residual is nothing but rounding.
     const Vec phi = seed % 3 ? checks::gaussian(d, engine, std::pow(10.0, static_cast<double>(seed % 7) - 3))
@@ -249,10 +249,10 @@ TEST(Ridge, TakesAnyMatrixLayoutAndKeepsItsValues) {
   std::mt19937_64 engine(1);
   const Vec values = checks::gaussian(35, engine);
   const Mat x = Eigen::Map<const Mat>(values.data(), 7, 5);
-  const DesignMatrix::RowMajor row_major = x;
+  const ModelMatrix::RowMajor row_major = x;
   const Vec t = Vec::Ones(7);
   const Ridge a(x, t, x.topRows(3), t.head(3)), b(row_major, t, row_major.topRows(3), t.head(3));
-  EXPECT_EQ(Mat(a.features().matrix()), x);
+  EXPECT_EQ(Mat(a.x()), x);
   EXPECT_EQ(*a.settled(a.initial_theta()), *b.settled(b.initial_theta()));
 }
 

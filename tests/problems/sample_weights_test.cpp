@@ -103,12 +103,12 @@ class Data {
     LongMat h = static_cast<Real>(s.lambda) * LongMat::Identity(phi.size(), phi.size());
     for (Index i = 0; i < s.rows; ++i) {
       const LongVec p = probabilities(i, phi);
-      LongMat bend = -p * p.transpose();
-      bend.diagonal() += p;
+      LongMat curvature = -p * p.transpose();
+      curvature.diagonal() += p;
       for (Index j = 0; j <= s.features; ++j)
         for (Index k = 0; k <= s.features; ++k)
           h.block(j * s.classes, k * s.classes, s.classes, s.classes) +=
-              sigma(theta[i]) / static_cast<Real>(s.rows) * x_(i, j) * x_(i, k) * bend;
+              sigma(theta[i]) / static_cast<Real>(s.rows) * x_(i, j) * x_(i, k) * curvature;
     }
     return h;
   }

@@ -21,8 +21,8 @@ struct Samples {
   std::shared_ptr<const std::vector<int>> classes;
 };
 
-/// loss″ at one point, prepared once and multiplied many times.
-struct Bend {
+/// loss″ of every row at one point, prepared once and multiplied many times.
+struct RowCurvature {
   Eigen::VectorXd weights;  ///< w_i·loss″_i, or the probabilities of softmax, row by row
 };
 
@@ -33,16 +33,18 @@ class DataLoss {
   virtual ~DataLoss() = default;
 
   virtual Index outputs() const { return 1; }
+  /// What is known of a loss of one margin; null for softmax.
+  virtual const LossKind* kind() const { return nullptr; }
   virtual LossShape shape() const = 0;
   virtual double value(const Eigen::VectorXd& u, Eigen::VectorXd* gradient) = 0;
   /// loss″ at u. Where `value` was last asked for a gradient at the same u this costs nothing.
-  virtual void bend_at(const Eigen::VectorXd& u, Bend& bend) = 0;
-  virtual void times(const Bend& bend, const Eigen::VectorXd& v, Eigen::VectorXd& out) = 0;
+  virtual void curvature_at(const Eigen::VectorXd& u, RowCurvature& curvature) = 0;
+  virtual void times(const RowCurvature& curvature, const Eigen::VectorXd& v, Eigen::VectorXd& out) = 0;
   /// The elements (j, j) and (j, intercept), for every feature and output, and those between the intercepts.
-  virtual void diagonal(const Bend& bend, Eigen::VectorXd& squares, Eigen::VectorXd& with_intercept,
-                        Eigen::MatrixXd& intercepts) = 0;
+  virtual void diagonal(const RowCurvature& curvature, Eigen::VectorXd& squares,
+                        Eigen::VectorXd& with_intercept, Eigen::MatrixXd& intercepts) = 0;
   /// The whole matrix; false where it would be too large.
-  virtual bool dense(const Bend& bend, Eigen::MatrixXd& out) = 0;
+  virtual bool dense(const RowCurvature& curvature, Eigen::MatrixXd& out) = 0;
 
   /// The weighted mean of x xᵀ over the rows, x with the column of ones; false where it would be too large.
   virtual bool second_moments(Eigen::MatrixXd& out) = 0;
@@ -56,8 +58,8 @@ class DataLoss {
   virtual bool keeps_moments() const { return false; }
   /// max_i of loss″ and Σ_i w_i·(least eigenvalue of loss″_i on the margins that matter)·x_i / Σ w, the
   /// latter with the column of ones: what bounds the smallest eigenvalue of a model with a free intercept.
-  virtual double largest_bend(const Bend& bend) const = 0;
-  virtual void least_bends(const Bend& bend, Eigen::VectorXd& mean_of_rows) = 0;
+  virtual double largest_curvature(const RowCurvature& curvature) const = 0;
+  virtual void least_curvatures(const RowCurvature& curvature, Eigen::VectorXd& mean_of_rows) = 0;
 
   /// Roundings in a row: of a margin, of a sum over the rows, of an element of the dense matrix.
   struct Depths {

@@ -96,8 +96,9 @@ class Lasso final : public Equilibrium<Eigen::VectorXd> {
  private:
   friend struct LassoCurvature;
   friend struct LassoDescent;
+  friend struct LassoSettling;
   class Gram;  // of the features met so far
-  struct Part;
+  struct RoundingSizes;
 
   void set_penalties(const Vec& theta);
   void to_stored(const Vec& phi, Vec& u) const;
@@ -106,7 +107,7 @@ class Lasso final : public Equilibrium<Eigen::VectorXd> {
   int side(Index j, double phi_j, double gradient_j) const;
   double residual_norm(const Vec& phi) const;
   double penalised_value(const Vec& phi) const;
-  Vec gradient_rounding(DataLoss& loss, const Part& part, const Extent& extent, const Vec& phi,
+  Vec gradient_rounding(DataLoss& loss, const RoundingSizes& sizes, const Extent& extent, const Vec& phi,
                         const std::vector<Index>& wanted) const;
   double product_depth(Index active) const;
   std::vector<Index> active_set(const Vec& phi) const;
@@ -117,7 +118,7 @@ class Lasso final : public Equilibrium<Eigen::VectorXd> {
   bool elastic_, intercept_;
   Index features_, size_;
   Extent training_extent_, validation_extent_;
-  std::unique_ptr<Part> training_part_, validation_part_;
+  std::unique_ptr<RoundingSizes> training_sizes_, validation_sizes_;
   std::unique_ptr<Gram> gram_;
   double largest_diagonal_ = 1;                                 // max_j ∂²f/∂φ_j²
   double lambda_max_ = 0, null_loss_ = 0, null_intercept_ = 0;  // without features, at the best intercept

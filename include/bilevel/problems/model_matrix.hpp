@@ -22,6 +22,7 @@ class ModelMatrix {
  public:
   using Sparse = Eigen::SparseMatrix<double, Eigen::RowMajor, int>;
   using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  using DenseMap = Eigen::Map<const RowMajor, 0, Eigen::OuterStride<>>;
 
   /// `fill` writes the features of row i.
   ModelMatrix(Index rows, Index features, const std::function<void(Index i, double* row)>& fill);
@@ -34,6 +35,8 @@ class ModelMatrix {
   std::size_t bytes() const;
 
   kernels::View dense_rows(RowRange range) const;
+  /// The same rows as a matrix, the column of ones last.
+  DenseMap dense_map(RowRange range) const;
   kernels::SparseView sparse_rows(RowRange range) const;
   /// Calls visit(j, x_ij) for the stored features of row i.
   template <class Visit>

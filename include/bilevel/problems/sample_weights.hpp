@@ -46,8 +46,8 @@ class SampleWeights final : public Problem<Eigen::VectorXd> {
   friend struct SampleWeightsCurvature;
 
   /// Some rows: where they are, and how large.
-  struct Part {
-    Part(const Samples& samples, Index classes, RowRange range);
+  struct SoftmaxRows {
+    SoftmaxRows(const Samples& samples, Index classes, RowRange range);
 
     double value(const Vec& phi, const double* weights, double* gradient, double* probabilities);
     void product(const Vec& probabilities, const double* weights, const Vec& v, Vec& out);
@@ -73,12 +73,12 @@ class SampleWeights final : public Problem<Eigen::VectorXd> {
   const Vec& probabilities_at(const Vec& phi);
   double cross_lipschitz() const;
   double cross_energy(const Vec& center, double radius);
-  static double gradient_rounding(const Part& part, double norm_phi);
+  static double gradient_rounding(const SoftmaxRows& part, double norm_phi);
 
   Samples samples_;
   Index classes_;
   double lambda_;
-  Part training_, trusted_;
+  SoftmaxRows training_, trusted_;
   Index size_;
   double inverse_rows_, inverse_trusted_;
   Vec theta_, weights_, slopes_;  ///< θ, σ(θ_i) and σ′(θ_i)
