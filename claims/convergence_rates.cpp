@@ -71,8 +71,32 @@ std::vector<long> grid(double rate) {
   return ks;
 }
 
+/// c·ρ^K.
+struct Bound {
+  double factor, rate;
+  double at(double k) const { return factor * std::pow(rate, k); }
+};
+
 struct Curve {
   std::vector<double> k, error;
+
+  /// The largest error in units of the bound.
+  double excess(const Bound& bound) const {
+    double most = 0;
+    for (std::size_t n = 0; n < k.size(); ++n) keep_worst(most, error[n] / bound.at(k[n]));
+    return most;
+  }
+  /// The largest distance of that from 1.
+  double inequality(const Bound& bound) const {
+    double most = 0;
+    for (std::size_t n = 0; n < k.size(); ++n) keep_worst(most, std::abs(error[n] / bound.at(k[n]) - 1));
+    return most;
+  }
+  std::vector<double> of(const Bound& bound) const {
+    std::vector<double> y;
+    for (const double each : k) y.push_back(bound.at(each));
+    return y;
+  }
 };
 
 /// ‖π_K − π*‖/‖π*‖, in the H-norm or the Euclidean one.
@@ -88,120 +112,138 @@ Curve errors(Matrix& h, const Vec& g, const std::vector<long>& ks, bool energy, 
   return curve;
 }
 
+/// The two solvers on one H.
+struct Solvers {
+  static constexpr Index size = 60;
+
+  Solvers(const Laboratory& laboratory, double condition, std::uint64_t number)
+      : lab(laboratory),
+        kappa(condition),
+        h(lab, size, kappa, number),
+        best_step(2 / (h.smallest() + h.largest())),
+        short_step(1 / h.largest()),
+        conjugate_bound{2, (std::sqrt(kappa) - 1) / (std::sqrt(kappa) + 1)},
+        best_bound{1, (kappa - 1) / (kappa + 1)},
+        short_bound{1, 1 - 1 / kappa} {}
+
+  /// The iterates of conjugate gradients: the K-th minimises the quadratic form over the first K search
+  /// directions, which are what H is multiplied by.
+  Curve conjugate(const Vec& g) {
+    const std::vector<long> ks = grid(conjugate_bound.rate);
+    h.seen.clear();
+    solve(g, ks.back());
+    const std::vector<Vec> directions = h.seen;
+    Vec x = Vec::Zero(size), r = g, q(size);
+    long done = 0;
+    return errors(h, g, ks, true, [&](long k) {
+      for (; done < k; ++done) {
+        const Vec& p = directions[static_cast<std::size_t>(done)];
+        h.apply(p, q);
+        const double step = r.dot(p) / p.dot(q);
+        x += step * p;
+        r -= step * q;
+      }
+      return x;
+    });
+  }
+  /// What conjugate gradients return: the iterate of smallest residual.
+  Curve returned(const Vec& g) {
+    return errors(h, g, grid(conjugate_bound.rate), true, [&](long k) { return solve(g, k); });
+  }
+  /// Recurrent backpropagation with α = 2/(μ + L).
+  Curve best(const Vec& g) { return series(g, best_step, best_bound.rate); }
+  /// The same with α = 1/L.
+  Curve shorter(const Vec& g) { return series(g, short_step, short_bound.rate); }
+
+  const Laboratory& lab;
+  double kappa;
+  Matrix h;
+  double best_step, short_step;
+  Bound conjugate_bound, best_bound, short_bound;
+
+ private:
+  Vec solve(const Vec& g, long iterations) {
+    bilevel::ConjugateGradientOptions options;
+    options.relative_tolerance = 1e-300;
+    options.ritz_steps = 0;
+    options.max_iterations = iterations;
+    return lab.adjoint(std::make_unique<bilevel::ConjugateGradient<Vec>>(options))->solve(h, g, nullptr).x;
+  }
+  Curve series(const Vec& g, double step, double rate) {
+    return errors(h, g, grid(rate), false,
+                  [&](long k) { return lab.adjoint(neumann(step, k))->solve(h, g, nullptr).x; });
+  }
+};
+
+/// The largest errors in units of their bounds.
+struct Excesses {
+  double conjugate = 0, returned = 0, returned_weak = 0, best = 0, shorter = 0;
+  double equality = 0, equality_short = 0;  ///< distance from the bound at the worst g
+
+  void see_random(Solvers& solvers, const Vec& g) {
+    const Bound bound = solvers.conjugate_bound, weak{bound.factor * std::sqrt(solvers.kappa), bound.rate};
+    keep_worst(conjugate, solvers.conjugate(g).excess(bound));
+    const Curve by_residual = solvers.returned(g);
+    keep_worst(returned, by_residual.excess(bound));
+    keep_worst(returned_weak, by_residual.excess(weak));
+    keep_worst(best, solvers.best(g).excess(solvers.best_bound));
+    keep_worst(shorter, solvers.shorter(g).excess(solvers.short_bound));
+  }
+  /// At α = 2/(μ + L) both ends of the spectrum shrink by the same factor, with opposite signs.
+  void see_worst(Solvers& solvers) {
+    const Vec low = solvers.h.vectors.col(0), high = solvers.h.vectors.col(Solvers::size - 1),
+              both = low + high;
+    for (const Vec* g : {&low, &high, &both})
+      keep_worst(equality, solvers.best(*g).inequality(solvers.best_bound));
+    keep_worst(equality_short, solvers.shorter(low).inequality(solvers.short_bound));
+  }
+};
+
+void show(Solvers& solvers, const Vec& g, Outcome& outcome) {
+  const Curve c = solvers.conjugate(g), s = solvers.best(g), w = solvers.best(solvers.h.vectors.col(0)),
+              t = solvers.shorter(g);
+  outcome.show(Chart(fmt::format("Error of π_K at κ = {:.0f}", solvers.kappa))
+                   .x("iterations K", true)
+                   .y("error, relative to the first", true)
+                   .y_range(1e-8, 3)
+                   .dots("conjugate gradients", c.k, c.error)
+                   .line("2((√κ − 1)/(√κ + 1))^K", c.k, c.of(solvers.conjugate_bound), true)
+                   .dots("RBP, α = 2/(μ + L)", s.k, s.error)
+                   .dots("the same, worst g", w.k, w.error)
+                   .line("((κ − 1)/(κ + 1))^K", s.k, s.of(solvers.best_bound), true)
+                   .dots("RBP, α = 1/L", t.k, t.error)
+                   .line("(1 − 1/κ)^K", t.k, t.of(solvers.short_bound), true)
+                   .caption("H-norm for conjugate gradients, Euclidean norm for recurrent backpropagation."));
+}
+
 }  // namespace
 
 static void run(Laboratory& lab, Outcome& outcome) {
-  const Index size = 60;
-  double worst_conjugate = 0, worst_series = 0, worst_short = 0, equality = 0, equality_short = 0,
-         worst_returned = 0, worst_returned_weak = 0;
+  Excesses excess;
   const std::vector<double> conditions{10, 100, 1000, 10000};
   for (std::size_t i = 0; i < conditions.size(); ++i) {
-    const double kappa = conditions[i];
-    Matrix h(lab, size, kappa, 100 * i);
-    const double mu = h.smallest(), smoothness = h.largest(), root = std::sqrt(kappa);
-    const double conjugate_rate = (root - 1) / (root + 1), best_rate = (kappa - 1) / (kappa + 1),
-                 short_rate = 1 - 1 / kappa;
-    const auto conjugate = [&](const Vec& g, bool returned) {
-      const std::vector<long> ks = grid(conjugate_rate);
-      bilevel::ConjugateGradientOptions options;
-      options.relative_tolerance = 1e-300;
-      options.ritz_steps = 0;
-      const auto solve = [&](long k) {
-        options.max_iterations = k;
-        return lab.adjoint(std::make_unique<bilevel::ConjugateGradient<Vec>>(options))
-            ->solve(h, g, nullptr)
-            .x;
-      };
-      if (returned) return errors(h, g, ks, true, solve);
-      // The K-th iterate minimises the quadratic form over the first K search directions, which are what H is
-      // multiplied by.
-      h.seen.clear();
-      solve(ks.back());
-      const std::vector<Vec> directions = h.seen;
-      Vec x = Vec::Zero(size), r = g, q(size);
-      long done = 0;
-      return errors(h, g, ks, true, [&](long k) {
-        for (; done < k; ++done) {
-          const Vec& p = directions[static_cast<std::size_t>(done)];
-          h.apply(p, q);
-          const double step = r.dot(p) / p.dot(q);
-          x += step * p;
-          r -= step * q;
-        }
-        return x;
-      });
-    };
-    const auto series = [&](const Vec& g, double step, double rate) {
-      return errors(h, g, grid(rate), false, [&](long k) {
-        bilevel::NeumannOptions options;
-        options.step = step;
-        options.terms = k;
-        return lab.adjoint(std::make_unique<bilevel::Neumann<Vec>>(options))->solve(h, g, nullptr).x;
-      });
-    };
-    const auto excess = [](const Curve& curve, double factor, double rate) {
-      double most = 0;
-      for (std::size_t n = 0; n < curve.k.size(); ++n)
-        keep_worst(most, curve.error[n] / (factor * std::pow(rate, curve.k[n])));
-      return most;
-    };
-    const auto inequality = [](const Curve& curve, double rate) {
-      double most = 0;
-      for (std::size_t n = 0; n < curve.k.size(); ++n)
-        keep_worst(most, std::abs(curve.error[n] / std::pow(rate, curve.k[n]) - 1));
-      return most;
-    };
-    const double best_step = 2 / (mu + smoothness);
-    for (std::uint64_t draw = 0; draw < 5; ++draw) {
-      const Vec g = lab.vector(size, 100 * i + 10 + draw);
-      keep_worst(worst_conjugate, excess(conjugate(g, false), 2, conjugate_rate));
-      keep_worst(worst_returned, excess(conjugate(g, true), 2, conjugate_rate));
-      keep_worst(worst_returned_weak, excess(conjugate(g, true), 2 * root, conjugate_rate));
-      keep_worst(worst_series, excess(series(g, best_step, best_rate), 1, best_rate));
-      keep_worst(worst_short, excess(series(g, 1 / smoothness, short_rate), 1, short_rate));
-    }
-    // At α = 2/(μ + L) both ends of the spectrum shrink by the same factor, with opposite signs.
-    const Vec low = h.vectors.col(0), high = h.vectors.col(size - 1), both = low + high;
-    for (const Vec* g : {&low, &high, &both})
-      keep_worst(equality, inequality(series(*g, best_step, best_rate), best_rate));
-    keep_worst(equality_short, inequality(series(low, 1 / smoothness, short_rate), short_rate));
-    if (kappa != 100 && kappa != 10000) continue;
-    const Vec g = lab.vector(size, 100 * i + 10);
-    const Curve c = conjugate(g, false), s = series(g, best_step, best_rate),
-                w = series(low, best_step, best_rate), t = series(g, 1 / smoothness, short_rate);
-    const auto bound = [](const Curve& curve, double factor, double rate) {
-      std::vector<double> y;
-      for (const double k : curve.k) y.push_back(factor * std::pow(rate, k));
-      return y;
-    };
-    outcome.show(
-        Chart(fmt::format("Error of π_K at κ = {:.0f}", kappa))
-            .x("iterations K", true)
-            .y("error, relative to the first", true)
-            .y_range(1e-8, 3)
-            .dots("conjugate gradients", c.k, c.error)
-            .line("2((√κ − 1)/(√κ + 1))^K", c.k, bound(c, 2, conjugate_rate), true)
-            .dots("RBP, α = 2/(μ + L)", s.k, s.error)
-            .dots("the same, worst g", w.k, w.error)
-            .line("((κ − 1)/(κ + 1))^K", s.k, bound(s, 1, best_rate), true)
-            .dots("RBP, α = 1/L", t.k, t.error)
-            .line("(1 − 1/κ)^K", t.k, bound(t, 1, short_rate), true)
-            .caption("H-norm for conjugate gradients, Euclidean norm for recurrent backpropagation."));
+    const auto random = [&](std::uint64_t draw) { return lab.vector(Solvers::size, 100 * i + 10 + draw); };
+    Solvers solvers(lab, conditions[i], 100 * i);
+    for (std::uint64_t draw = 0; draw < 5; ++draw) excess.see_random(solvers, random(draw));
+    excess.see_worst(solvers);
+    if (conditions[i] == 100 || conditions[i] == 10000) show(solvers, random(0), outcome);
   }
   // Rounding may take the last digits of an error of 10⁻⁷.
-  outcome.at_most("CG: error over its bound, the largest", 1 + 1e-6, worst_conjugate);
-  outcome.at_most("CG, iterate of smallest residual: error over √κ times the bound", 1, worst_returned_weak);
-  outcome.at_most("RBP, α = 2/(μ + L): error over its bound, random g", 1 + 1e-6, worst_series);
-  outcome.at_most("RBP, α = 1/L: error over its bound, random g", 1 + 1e-6, worst_short);
-  outcome.at_most("RBP, α = 2/(μ + L), extreme eigenvectors: error over rate, minus 1", 1e-6, equality);
-  outcome.at_most("RBP, α = 1/L, lowest eigenvector: error over rate, minus 1", 1e-6, equality_short);
+  outcome.at_most("CG: error over its bound, the largest", 1 + 1e-6, excess.conjugate);
+  outcome.at_most("CG, iterate of smallest residual: error over √κ times the bound", 1, excess.returned_weak);
+  outcome.at_most("RBP, α = 2/(μ + L): error over its bound, random g", 1 + 1e-6, excess.best);
+  outcome.at_most("RBP, α = 1/L: error over its bound, random g", 1 + 1e-6, excess.shorter);
+  outcome.at_most("RBP, α = 2/(μ + L), extreme eigenvectors: error over rate, minus 1", 1e-6,
+                  excess.equality);
+  outcome.at_most("RBP, α = 1/L, lowest eigenvector: error over rate, minus 1", 1e-6, excess.equality_short);
   outcome.note(fmt::format(
       "The bound is for the K-th iterate. The solver returns the one with the smallest residual so far, "
       "whose error in the H-norm may be larger: here up to {:.2f} of the bound, and never more than √κ "
       "times it.",
-      worst_returned));
-  outcome.measured = fmt::format("≤ {:.2f}, {:.2f}, {:.2f} of bounds; = ± {:.0e}", worst_conjugate,
-                                 worst_series, worst_short, std::max(equality, equality_short));
+      excess.returned));
+  outcome.measured =
+      fmt::format("≤ {:.2f}, {:.2f}, {:.2f} of bounds; = ± {:.0e}", excess.conjugate, excess.best,
+                  excess.shorter, std::max(excess.equality, excess.equality_short));
 }
 
 }  // namespace claims

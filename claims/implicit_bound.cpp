@@ -183,14 +183,13 @@ void draw_one(const Laboratory& lab, int draw, Tally& tally) {
 static void run(Laboratory& lab, Outcome& outcome) {
   Tally tally;
   for (int draw = 0; draw < draws + beyond; ++draw) draw_one(lab, draw, tally);
-  const auto none = [&](const char* what, int found, int of) {
-    outcome.check(what, fmt::format("0 of {}", of), fmt::format("{} of {}", found, of), found == 0);
-  };
-  none("draws with error > C(δ+δ′), δ < μ/2ρ", tally.above, draws);
-  none("draws with error > (M + (Bρ+ML)/μ + MBρ/μ²)(δ+δ′), any δ", tally.above_unlimited, draws + beyond);
-  none("draws with error > certificate's bound, any δ", tally.above_certificate, draws + beyond);
-  none("draws whose certificate is not rigorous", tally.not_rigorous, draws + beyond);
-  none("theorem's bound printed wrongly or beyond δ < μ/2ρ", tally.theorem_misused, draws + beyond);
+  outcome.none_of("draws with error > C(δ+δ′), δ < μ/2ρ", tally.above, draws);
+  outcome.none_of("draws with error > (M + (Bρ+ML)/μ + MBρ/μ²)(δ+δ′), any δ", tally.above_unlimited,
+                  draws + beyond);
+  outcome.none_of("draws with error > certificate's bound, any δ", tally.above_certificate, draws + beyond);
+  outcome.none_of("draws whose certificate is not rigorous", tally.not_rigorous, draws + beyond);
+  outcome.none_of("theorem's bound printed wrongly or beyond δ < μ/2ρ", tally.theorem_misused,
+                  draws + beyond);
   const double theorem_median = median(tally.theorem_ratio),
                certificate_median = median(tally.certificate_ratio);
   outcome.check("median bound/error: certificate below theorem", fmt::format("< {:.3g}", theorem_median),

@@ -81,20 +81,38 @@ Vec in_ball(const Laboratory& lab, Index size, std::uint64_t number) {
          std::pow(0.5 * std::erfc(direction[size] / std::sqrt(2)), 1.0 / double(size));
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
-  int without_root = 0, several = 0, values = 0, elsewhere = 0, lost = 0, minima = 0, invertible_negative = 0;
-  double worst_lipschitz = 0, worst_local = 0, worst_change = 0, worst_residual = 0;
-  std::vector<double> path_x, path_least, path_bound;
-  for (int draw = 0; draw < 200; ++draw) {
-    const auto number = std::uint64_t(1000 * draw);
-    Equation f{lab.matrix(4, 4, number), 0.7 * lab.matrix(4, 4, number + 1), lab.matrix(4, 2, number + 2),
-               Vec::Zero(4)};
+/// Draw number `draw`: f with the root φ̄ at θ̄, where J̄ = ∂φf is invertible, and the two balls.
+struct Neighbourhood {
+  Neighbourhood(const Laboratory& lab, int draw)
+      : number(std::uint64_t(1000 * draw)),
+        minimum(draw % 2 == 0),
+        f{lab.matrix(4, 4, number), 0.7 * lab.matrix(4, 4, number + 1), lab.matrix(4, 2, number + 2),
+          Vec::Zero(4)},
+        phi(lab.vector(4, number + 3)),
+        theta(lab.vector(2, number + 4)) {
     f.s = (f.s + f.s.transpose()).eval() / 2;
-    const Vec phi = lab.vector(4, number + 3), theta = lab.vector(2, number + 4);
-    const bool minimum = draw % 2 == 0;
-    // S is changed such that no eigenvalue of J̄ is within 0.3 of zero, and none below where φ̄ is a minimum.
+    keep_invertible();
+    f.e = f.value(phi, theta);
+    jacobian = f.jacobian(phi, theta);
+    inverse = jacobian.fullPivLu().inverse();
+    k = norm_of(inverse), nb = norm_of(f.b), nc = norm_of(f.c);
+    // ‖∂φf − J̄‖ ≤ w‖B‖²(‖B‖r + ‖C‖s) ≤ 1/(2k) and ‖J̄⁻¹f(φ̄, θ)‖ ≤ k·w‖B‖‖C‖s ≤ r/2.
+    r = 1 / (4 * k * w * nb * nb * nb);
+    s = std::min(1 / (4 * k * w * nb * nb * nc), r / (2 * k * w * nb * nc));
+  }
+
+  static constexpr double w = Equation::weight;
+  std::uint64_t number;
+  bool minimum;
+  Equation f;
+  Vec phi, theta;
+  Mat jacobian, inverse;
+  double k, nb, nc;  ///< ‖J̄⁻¹‖, ‖B‖, ‖C‖
+  double r, s;       ///< radii around φ̄ and θ̄
+
+ private:
+  /// S is changed such that no eigenvalue of J̄ is within 0.3 of zero, and none below where φ̄ is a minimum.
+  void keep_invertible() {
     const Eigen::SelfAdjointEigenSolver<Mat> eigen(f.jacobian(phi, theta));
     Vec lambda = eigen.eigenvalues();
     for (double& each : lambda)
@@ -103,87 +121,117 @@ static void run(Laboratory& lab, Outcome& outcome) {
     const Mat change = eigen.eigenvectors() * Vec(lambda - eigen.eigenvalues()).asDiagonal() *
                        eigen.eigenvectors().transpose();
     f.s += (change + change.transpose()) / 2;
-    f.e = f.value(phi, theta);
-    const Mat j = f.jacobian(phi, theta), inverse = j.fullPivLu().inverse();
-    const double k = norm_of(inverse), nb = norm_of(f.b), nc = norm_of(f.c), w = Equation::weight;
-    invertible_negative += !minimum && least_eigenvalue(j) < 0;
-    minima += minimum;
+  }
+};
 
-    // ‖∂φf − J̄‖ ≤ w‖B‖²(‖B‖r + ‖C‖s) ≤ 1/(2k) and ‖J̄⁻¹f(φ̄, θ)‖ ≤ k·w‖B‖‖C‖s ≤ r/2.
-    const double r = 1 / (4 * k * w * nb * nb * nb);
-    const double s = std::min(1 / (4 * k * w * nb * nb * nc), r / (2 * k * w * nb * nc));
-    Vec previous_theta = theta, previous = phi;
+/// What 200 neighbourhoods show.
+struct Tally {
+  explicit Tally(const Laboratory& lab) {
+    for (int draw = 0; draw < 200; ++draw) {
+      const Neighbourhood at(lab, draw);
+      minima += at.minimum;
+      invertible_negative += !at.minimum && least_eigenvalue(at.jacobian) < 0;
+      count_roots(lab, at);
+      measure_sensitivity(at);
+      follow_path(lab, at, draw == 0);
+    }
+  }
+  void check(Outcome& outcome) const {
+    outcome.none_of("θ within s without a root within r", without_root, values);
+    outcome.none_of("θ within s with more than one root within r", several, values);
+    outcome.at_most("largest ‖f‖ at the roots", 1e-10, worst_residual);
+    outcome.at_most("change of the root over 2k·sup‖∂θf‖ times that of θ", 1, worst_lipschitz);
+    outcome.at_most("Lipschitz constant at θ̄ over ‖J̄⁻¹∂θf‖, distance from 1", 1e-5, worst_local);
+    outcome.at_most("change of the smallest eigenvalue, in units of 1/(2k)", 1, worst_change);
+    outcome.none_of("minimisers that stop being minimisers on the path", lost, 20 * minima);
+    outcome.at_least("θ with roots elsewhere too: uniqueness is local", 1, elsewhere);
+    outcome.at_least("invertible Hessians with a negative smallest eigenvalue", 1, invertible_negative);
+  }
+
+  int values = 0, without_root = 0, several = 0, elsewhere = 0;  ///< of θ
+  int minima = 0, lost = 0, invertible_negative = 0;
+  double worst_residual = 0, worst_lipschitz = 0, worst_local = 0, worst_change = 0;
+  std::vector<double> path_x, path_least, path_bound;  ///< of the first draw
+
+ private:
+  /// The roots within r for some θ within s, and whether there are others.
+  void count_roots(const Laboratory& lab, const Neighbourhood& at) {
+    const Equation& f = at.f;
+    const Vec& phi = at.phi;
+    Vec previous_theta = at.theta, previous = phi;
     for (std::uint64_t point = 0; point < 5; ++point) {
-      const Vec at = theta + s * in_ball(lab, 2, number + 10 + point);
+      const Vec theta = at.theta + at.s * in_ball(lab, 2, at.number + 10 + point);
       std::vector<Vec> found;
-      bool other = false;
       for (std::uint64_t start = 0; start < 20; ++start) {
-        const Vec end = f.root(phi + r * in_ball(lab, 4, number + 50 * point + 100 + start), at);
-        if (!((end - phi).norm() <= r)) continue;
-        keep_worst(worst_residual, f.value(end, at).norm());
-        bool known = false;
-        for (const Vec& root : found) known = known || (root - end).norm() <= 1e-9 * r;
-        if (!known) found.push_back(end);
+        const Vec end = f.root(phi + at.r * in_ball(lab, 4, at.number + 50 * point + 100 + start), theta);
+        if (!((end - phi).norm() <= at.r)) continue;
+        keep_worst(worst_residual, f.value(end, theta).norm());
+        if (std::none_of(found.begin(), found.end(),
+                         [&](const Vec& root) { return (root - end).norm() <= 1e-9 * at.r; }))
+          found.push_back(end);
       }
+      bool other = false;
       for (std::uint64_t start = 0; start < 5; ++start) {
-        const Vec end = f.root(phi + 3 * lab.vector(4, number + 500 + 10 * point + start), at);
-        other = other || (end - phi).norm() > 1.01 * r;
+        const Vec end = f.root(phi + 3 * lab.vector(4, at.number + 500 + 10 * point + start), theta);
+        other = other || (end - phi).norm() > 1.01 * at.r;
       }
       ++values;
       without_root += found.empty();
       several += found.size() > 1;
       elsewhere += other;
       if (found.size() != 1) continue;
-      keep_worst(worst_lipschitz,
-                 (found[0] - previous).norm() / (2 * k * w * nb * nc * (at - previous_theta).norm()));
-      previous_theta = at;
+      keep_worst(worst_lipschitz, (found[0] - previous).norm() /
+                                      (2 * at.k * at.w * at.nb * at.nc * (theta - previous_theta).norm()));
+      previous_theta = theta;
       previous = found[0];
     }
-
-    // The Lipschitz constant at θ̄ itself is ‖J̄⁻¹∂θf‖.
-    const Eigen::JacobiSVD<Mat> svd(Mat(inverse * f.by_theta(phi, theta)), Eigen::ComputeThinV);
+  }
+  /// The Lipschitz constant at θ̄ itself is ‖J̄⁻¹∂θf‖.
+  void measure_sensitivity(const Neighbourhood& at) {
+    const Eigen::JacobiSVD<Mat> svd(Mat(at.inverse * at.f.by_theta(at.phi, at.theta)), Eigen::ComputeThinV);
     const Vec u = svd.matrixV().col(0);
-    const Vec up = f.root(phi, theta + 1e-3 * s * u), down = f.root(phi, theta - 1e-3 * s * u);
-    keep_worst(worst_local, std::abs((up - down).norm() / (2e-3 * s * svd.singularValues()[0]) - 1));
-
-    // Minimisers stay minimisers.
-    const double least = least_eigenvalue(j);
-    const Vec direction = lab.vector(2, number + 900).normalized();
+    const Vec up = at.f.root(at.phi, at.theta + 1e-3 * at.s * u),
+              down = at.f.root(at.phi, at.theta - 1e-3 * at.s * u);
+    keep_worst(worst_local, std::abs((up - down).norm() / (2e-3 * at.s * svd.singularValues()[0]) - 1));
+  }
+  /// Minimisers stay minimisers on the way to the boundary.
+  void follow_path(const Laboratory& lab, const Neighbourhood& at, bool shown) {
+    const double least = least_eigenvalue(at.jacobian);
+    const Vec direction = lab.vector(2, at.number + 900).normalized();
     for (int i = 1; i <= 20; ++i) {
-      const Vec at = theta + s * i / 20 * direction;
-      const double now = least_eigenvalue(f.jacobian(f.root(phi, at), at));
-      keep_worst(worst_change, std::abs(now - least) * 2 * k);
-      lost += minimum && !(now > 0);
-      if (draw == 0) {
-        path_x.push_back(i / 20.0);
-        path_least.push_back(now);
-        path_bound.push_back(least - 1 / (2 * k));
-      }
+      const Vec theta = at.theta + at.s * i / 20 * direction;
+      const double now = least_eigenvalue(at.f.jacobian(at.f.root(at.phi, theta), theta));
+      keep_worst(worst_change, std::abs(now - least) * 2 * at.k);
+      lost += at.minimum && !(now > 0);
+      if (!shown) continue;
+      path_x.push_back(i / 20.0);
+      path_least.push_back(now);
+      path_bound.push_back(least - 1 / (2 * at.k));
     }
   }
-  const auto none_of = [&](const char* what, int count, int total) {
-    outcome.check(what, fmt::format("0 of {}", total), fmt::format("{} of {}", count, total), count == 0);
-  };
-  none_of("θ within s without a root within r", without_root, values);
-  none_of("θ within s with more than one root within r", several, values);
-  outcome.at_most("largest ‖f‖ at the roots", 1e-10, worst_residual);
-  outcome.at_most("change of the root over 2k·sup‖∂θf‖ times that of θ", 1, worst_lipschitz);
-  outcome.at_most("Lipschitz constant at θ̄ over ‖J̄⁻¹∂θf‖, distance from 1", 1e-5, worst_local);
-  outcome.at_most("change of the smallest eigenvalue, in units of 1/(2k)", 1, worst_change);
-  none_of("minimisers that stop being minimisers on the path", lost, 20 * minima);
-  outcome.at_least("θ with roots elsewhere too: uniqueness is local", 1, elsewhere);
-  outcome.at_least("invertible Hessians with a negative smallest eigenvalue", 1, invertible_negative);
+};
 
-  // The converse: in every neighbourhood of the pitchfork's singular point there are three.
-  bilevel::problems::Pitchfork pitchfork;
-  int wrong = 0, tried = 0;
+/// The converse: in every neighbourhood of the pitchfork's singular point there are three.
+struct Branches {
+  explicit Branches(const Laboratory& lab) {
+    for (const double theta : geometric(1e-12, 1e-2, 11)) {
+      ++tried;
+      wrong += roots(lab, theta).size() != 3;
+    }
+  }
+
+  int tried = 0, wrong = 0;
   double worst_place = 0;
-  for (const double theta : geometric(1e-12, 1e-2, 11)) {
+
+ private:
+  /// The distinct limits of Newton's method within |φ| ≤ √θ.
+  std::vector<double> roots(const Laboratory& lab, double theta) {
+    bilevel::problems::Pitchfork pitchfork;
+    const double width = std::sqrt(theta);
+    const Vec at = Vec::Constant(1, theta);
     std::vector<double> found;
     for (int start = -20; start <= 20; ++start) {
-      const double width = std::sqrt(theta);
       Vec phi = Vec::Constant(1, width * start / 20), residual(1), slope_here(1);
-      const Vec at = Vec::Constant(1, theta);
       for (int step = 0; step < 100; ++step) {
         pitchfork.residual(phi, at, residual);
         lab.curvature(pitchfork, phi, at)->times(Vec::Ones(1), slope_here);
@@ -192,31 +240,41 @@ static void run(Laboratory& lab, Outcome& outcome) {
       }
       pitchfork.residual(phi, at, residual);
       if (!(std::abs(phi[0]) <= width) || !(std::abs(residual[0]) <= 1e-12 * theta * width)) continue;
-      bool known = false;
-      for (const double other : found) known = known || std::abs(other - phi[0]) < 0.01 * width;
-      if (!known) found.push_back(phi[0]);
+      if (std::none_of(found.begin(), found.end(),
+                       [&](double other) { return std::abs(other - phi[0]) < 0.01 * width; }))
+        found.push_back(phi[0]);
       const double size = std::abs(phi[0]) / std::sqrt(theta / 2);
       keep_worst(worst_place, std::min(size, std::abs(size - 1)));
     }
-    ++tried;
-    wrong += found.size() != 3;
+    return found;
   }
-  none_of("pitchfork: θ > 0 without exactly 3 roots within |φ| ≤ √θ", wrong, tried);
-  outcome.at_most("pitchfork: distance of the roots from {0, ±√(θ/2)}, relative", 1e-8, worst_place);
+};
+
+}  // namespace
+
+static void run(Laboratory& lab, Outcome& outcome) {
+  const Tally tally(lab);
+  tally.check(outcome);
+  const Branches pitchfork(lab);
+  outcome.none_of("pitchfork: θ > 0 without exactly 3 roots within |φ| ≤ √θ", pitchfork.wrong,
+                  pitchfork.tried);
+  outcome.at_most("pitchfork: distance of the roots from {0, ±√(θ/2)}, relative", 1e-8,
+                  pitchfork.worst_place);
 
   outcome.show(Chart("Smallest eigenvalue of the Hessian along a path of minimisers")
                    .x("‖θ − θ̄‖ / s")
                    .y("λ_min")
-                   .dots("at φ*(θ)", path_x, path_least)
-                   .line("λ_min(θ̄) − 1/(2k)", path_x, path_bound, true)
+                   .dots("at φ*(θ)", tally.path_x, tally.path_least)
+                   .line("λ_min(θ̄) − 1/(2k)", tally.path_x, tally.path_bound, true)
                    .caption("One of 100 problems; the bound is Weyl's."));
   outcome.note(
       fmt::format("Of {} values of θ, {} have further roots outside the ball. Strict positivity of λ_min "
                   "needs a neighbourhood on which the Hessian stays invertible: L_in = φ⁴/4 − θφ has one "
                   "continuous φ* = θ^(1/3) on all of ℝ, and λ_min = 0 at θ = 0.",
-                  values, elsewhere));
+                  tally.values, tally.elsewhere));
   outcome.measured =
-      fmt::format("{} of {} wrong; pitchfork {} of {} wrong", without_root + several, values, wrong, tried);
+      fmt::format("{} of {} wrong; pitchfork {} of {} wrong", tally.without_root + tally.several,
+                  tally.values, pitchfork.wrong, pitchfork.tried);
 }
 
 }  // namespace claims

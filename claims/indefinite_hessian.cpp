@@ -176,10 +176,8 @@ double on_linear_systems(Laboratory& lab, Outcome& outcome) {
     chart.line(fmt::format("recurrent backpropagation, system {}", draw), descent_x, descent_y, true);
   }
   outcome.at_most("textbook CG after 6 steps against gH⁻¹, worst of 300", 1e-8, worst);
-  outcome.check("the library's cg names the curvature", "300 of 300", fmt::format("{} of 300", cg_said),
-                cg_said == draws);
-  outcome.check("recurrent backpropagation says diverged", "300 of 300",
-                fmt::format("{} of 300", neumann_said), neumann_said == draws);
+  outcome.all_of("the library's cg names the curvature", cg_said, draws);
+  outcome.all_of("recurrent backpropagation says diverged", neumann_said, draws);
   outcome.at_most("the library's direct solver against gH⁻¹, relative", 1e-9, stationary);
   outcome.show(chart.caption("Conjugate gradients wander, and end at the stationary point after 6 steps."));
   return worst;
@@ -222,10 +220,9 @@ int on_wells(Laboratory& lab, Outcome& outcome) {
       }
     }
   }
-  outcome.check("trusted results", "0 of 3000", fmt::format("{} of 3000", trusted), trusted == 0);
+  outcome.none_of("trusted results", trusted, 3000);
   outcome.check("results without a reason", "0 of 3000", fmt::format("{}", quiet), quiet == 0);
-  outcome.check("estimates of equilibrium propagation that are not finite", "0 of 1600",
-                fmt::format("{} of 1600", not_finite), not_finite == 0);
+  outcome.none_of("estimates of equilibrium propagation that are not finite", not_finite, 1600);
   Table table("What the methods report at 200 indefinite Hessians, 100 of them saddles",
               {"method", "status"});
   for (const char* name : names) {

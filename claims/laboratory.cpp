@@ -170,6 +170,13 @@ std::unique_ptr<bilevel::InnerSolver<Vec>> settler(std::string_view name, bileve
   return bilevel::make_inner_solver<Vec>(name, problem, options);
 }
 
+std::unique_ptr<bilevel::AdjointSolver<Vec>> neumann(double alpha, long terms) {
+  bilevel::NeumannOptions options;
+  options.step = alpha;
+  options.terms = terms;
+  return std::make_unique<bilevel::Neumann<Vec>>(options);
+}
+
 Vec settled(bilevel::Problem<Vec>& problem, const Vec& theta, double beta) {
   Vec phi = problem.initial_phi();
   double best = std::numeric_limits<double>::infinity();

@@ -100,6 +100,9 @@ class Settling final : public bilevel::InnerSolver<Vec> {
 std::unique_ptr<bilevel::InnerSolver<Vec>> settler(std::string_view name, bilevel::Problem<Vec>& problem,
                                                    double tolerance);
 
+/// Recurrent backpropagation with step α, cut after so many terms: what a laboratory is given as phase 2.
+std::unique_ptr<bilevel::AdjointSolver<Vec>> neumann(double alpha, long terms);
+
 /// φ* of a problem to the last digits, by Newton's method; throws where it does not get there.
 Vec settled(bilevel::Problem<Vec>& problem, const Vec& theta, double beta = 0);
 

@@ -213,8 +213,7 @@ void with_random_offsets(Laboratory& lab, Outcome& outcome) {
     outcome.near(fmt::format("the same slope with random offsets, p = {}", p), (p - 1.0) / p,
                  slope(deltas, typical), 0.03);
   }
-  outcome.check("perfect phases: π̂ no nearer to π* with one point more", "0 of 3000",
-                fmt::format("{} of 3000", not_better), not_better == 0);
+  outcome.none_of("perfect phases: π̂ no nearer to π* with one point more", not_better, 3000);
   outcome.note(fmt::format(
       "With perfect phases one point more always brings π̂ nearer to π* in the norm of H, on a quadratic "
       "problem and at any β. Of the gradient, which is a projection of it, that is true in the limit "

@@ -42,11 +42,8 @@ namespace {
 /// What K steps of the library's solver leave, started from 0.
 bilevel::LinearSolution<Vec> steps(const Laboratory& lab, bilevel::Curvature<Vec>& curvature, const Vec& g,
                                    double alpha, long count) {
-  bilevel::NeumannOptions options;
-  options.step = alpha;
-  options.terms = count;
   bilevel::CurvatureOperator<Vec> h(curvature, true, false);
-  return lab.adjoint(std::make_unique<bilevel::Neumann<Vec>>(options))->solve(h, g, nullptr);
+  return lab.adjoint(neumann(alpha, count))->solve(h, g, nullptr);
 }
 
 }  // namespace
@@ -105,15 +102,11 @@ static void run(Laboratory& lab, Outcome& outcome) {
                  std::abs(steps(lab, *curvature, g, 2 / largest, count).x.dot(top) / pi.dot(top) -
                           (count % 2 == 1 ? 2 : 0)));
   }
-  const auto all_of = [&](const char* what, int count, int total) {
-    outcome.check(what, fmt::format("{0} of {0}", total), fmt::format("{} of {}", count, total),
-                  count == total);
-  };
   outcome.at_most("K steps against α Σ_{i<K} (I − αH)^i g, relative", 1e-12, worst_sum);
   outcome.at_most("K steps against the closed form in the eigenbasis, relative", 1e-12, worst_closed);
   outcome.at_most("the partial sum against H⁻¹ − H⁻¹(I − αH)^K, relative", 1e-12, worst_matrix);
-  all_of("converged to π* at α = 0.98·2/L", below_converged, draws);
-  all_of("diverged at α = 1.02·2/L", above_diverged, draws);
+  outcome.all_of("converged to π* at α = 0.98·2/L", below_converged, draws);
+  outcome.all_of("diverged at α = 1.02·2/L", above_diverged, draws);
   outcome.at_most("distance from swinging between 0 and 2π* at α = 2/L", 1e-9, worst_boundary);
 
   int indefinite_diverged = 0;
@@ -126,7 +119,7 @@ static void run(Laboratory& lab, Outcome& outcome) {
     const auto result = steps(lab, *curvature, g, 1 / (3 + Saddle::epsilon), 400);
     indefinite_diverged += result.status == bilevel::Status::diverged && result.x.norm() > 1e3 * g.norm();
   }
-  all_of("diverged where the Hessian is indefinite, at α = 1/L", indefinite_diverged, 20);
+  outcome.all_of("diverged where the Hessian is indefinite, at α = 1/L", indefinite_diverged, 20);
 
   // The picture: one quadratic, steps around 2/L.
   auto problem =

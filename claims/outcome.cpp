@@ -128,6 +128,15 @@ void Outcome::at_least(std::string what, double limit, double found) {
   check(std::move(what), fmt::format("≥ {:.3g}", limit), fmt::format("{:.3g}", found), found >= limit);
 }
 
+void Outcome::all_of(std::string what, long count, long total) {
+  check(std::move(what), fmt::format("{0} of {0}", total), fmt::format("{} of {}", count, total),
+        count == total);
+}
+
+void Outcome::none_of(std::string what, long count, long total) {
+  check(std::move(what), fmt::format("0 of {}", total), fmt::format("{} of {}", count, total), count == 0);
+}
+
 void Outcome::note(std::string text) {
   blocks_.push_back({{"type", "text"}, {"text", std::move(text)}});
 }

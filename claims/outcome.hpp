@@ -64,6 +64,10 @@ class Outcome {
   /// 0 ≤ found ≤ limit: for errors, which cannot be negative.
   void at_most(std::string what, double limit, double found);
   void at_least(std::string what, double limit, double found);
+  /// count = total, of things counted.
+  void all_of(std::string what, long count, long total);
+  /// count = 0, of things counted.
+  void none_of(std::string what, long count, long total);
 
   void show(const Chart& chart) { blocks_.push_back(chart.json); }
   void show(const Table& table) { blocks_.push_back(table.json); }

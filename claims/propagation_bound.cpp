@@ -156,12 +156,8 @@ static void run(Laboratory& lab, Outcome& outcome) {
 
   // Random problems.
   const Draws draws = nonlinear(lab);
-  const std::string none = fmt::format("0 of {}", draws.count);
-  outcome.check("random problems with error > ℬ", none,
-                fmt::format("{} of {}", draws.violations, draws.count), draws.violations == 0);
-  outcome.check("random problems with error > ℬ, sharper constant", none,
-                fmt::format("{} of {}", draws.sharper_violations, draws.count),
-                draws.sharper_violations == 0);
+  outcome.none_of("random problems with error > ℬ", draws.violations, draws.count);
+  outcome.none_of("random problems with error > ℬ, sharper constant", draws.sharper_violations, draws.count);
   outcome.at_least("random problems without bias: largest error/ℬ", 0.9, draws.largest_unbiased);
 
   Chart over_delta("Error and bound over the errors of the phases, Q with H = G = 1", "Figure 2B");

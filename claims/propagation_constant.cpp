@@ -1,6 +1,7 @@
 #include "catalogue.hpp"
 #include "claim.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -50,31 +51,70 @@ struct Lemma {
   void see(double measured, double bound) { keep_worst(worst, measured / bound); }
 };
 
-}  // namespace
+/// Draw `number`: a problem, φ₀ and argmin L_out at some distance from it, and where its β come from.
+struct Drawn {
+  Drawn(const Laboratory& lab, int number)
+      : problem(ConvexPair::random(lab, number, theta)),
+        engine(lab.engine(100000 + number)),
+        free(problem.settled(theta, 0)) {
+    problem.shift_target((1 - std::pow(10, uniform(-2, 0))) * (free - problem.minimiser(theta, 0, 1)));
+    goal = problem.minimiser(theta, 0, 1);
+  }
+  double uniform(double a, double b) { return std::uniform_real_distribution<>(a, b)(engine); }
 
-static void run(Laboratory& lab, Outcome& outcome) {
+  Vec theta;
+  ConvexPair problem;
+  std::mt19937_64 engine;
+  Vec free, goal;
+};
+
+void check_problem(const Laboratory& lab, Outcome& outcome) {
+  Drawn draw(lab, 0);
+  const auto report =
+      bilevel::check_derivatives<Vec>(draw.problem, draw.goal, draw.theta, {.seed = lab.seed(0)});
+  outcome.check("derivatives and constants of the problem", "as claimed",
+                report.passed() ? "as claimed" : report.table(), report.passed());
+}
+
+/// The bias of all draws, and the lemmas on the way to its bound.
+struct Biases {
+  explicit Biases(const Laboratory& lab) {
+    for (int number = 0; number < draws; ++number) measure(lab, number);
+  }
+  void check(Outcome& outcome) const {
+    outcome.none_of("draws with bias > Cβ/(1+β)", violations, 3 * draws);
+    outcome.none_of("draws with bias > C₊β/(1+β)", larger_violations, 3 * draws);
+    // A phase is known to rounding only: 1e-9 is far above that and far below any missing factor.
+    for (const Lemma& lemma : {reach_bound, displacement, bending})
+      outcome.at_most(lemma.what, 1 + 1e-9, lemma.worst);
+  }
+  void show(Outcome& outcome) const {
+    const auto [lowest, highest] = std::minmax_element(some_bounds.begin(), some_bounds.end());
+    outcome.show(Chart("Bias of the two-point estimate and its bound, random problems")
+                     .x("bound Cβ/(1+β)", true)
+                     .y("bias", true)
+                     .dots("draws", some_bounds, some_biases)
+                     .line("bias = bound", {*lowest, *highest}, {*lowest, *highest}, true)
+                     .caption(fmt::format("{} of the {} draws. No point may lie above the line.",
+                                          some_biases.size(), 3 * draws)));
+  }
+
   Lemma reach_bound{"‖∂φ L_out(φ₀)‖/μ over (L/μ)·‖φ₀ − argmin L_out‖, largest"},
       displacement{"‖φ_β − φ₀‖ over Rβ/(1+β), largest"},
       bending{"‖(φ_β − φ₀)/β − dφ_β/dβ(0)‖ over R(L + ρR/2)/μ·β/(1+β), largest"};
-  double least = bilevel::everywhere, least_larger = bilevel::everywhere;
+  double least = bilevel::everywhere, least_larger = bilevel::everywhere;  ///< of bound/bias, with C and C₊
   int violations = 0, larger_violations = 0;
-  std::vector<double> ratios, biases, bounds;
-  for (int draw = 0; draw < draws; ++draw) {
-    Vec theta;
-    ConvexPair problem = ConvexPair::random(lab, draw, theta);
-    std::mt19937_64 engine = lab.engine(100000 + draw);
-    const auto uniform = [&](double a, double b) { return std::uniform_real_distribution<>(a, b)(engine); };
-    const Vec free = problem.settled(theta, 0);
-    problem.shift_target((1 - std::pow(10, uniform(-2, 0))) * (free - problem.minimiser(theta, 0, 1)));
-    const Vec goal = problem.minimiser(theta, 0, 1), truth = problem.gradient_at(free, theta),
-              start = problem.velocity(free, theta, 0);
-    if (draw == 0) {
-      const auto report = bilevel::check_derivatives<Vec>(problem, goal, theta, {.seed = lab.seed(draw)});
-      outcome.check("derivatives and constants of the problem", "as claimed",
-                    report.passed() ? "as claimed" : report.table(), report.passed());
-    }
+  std::vector<double> ratios;                    ///< of bound/bias
+  std::vector<double> some_biases, some_bounds;  ///< for the chart
+
+ private:
+  void measure(const Laboratory& lab, int number) {
+    Drawn draw(lab, number);
+    ConvexPair& problem = draw.problem;
+    const Vec &theta = draw.theta, &free = draw.free;
+    const Vec truth = problem.gradient_at(free, theta), start = problem.velocity(free, theta, 0);
     const PropagationConstants& about = problem.about();
-    const double mu = about.convexity, goal_reach = about.condition() * (free - goal).norm();
+    const double mu = about.convexity, goal_reach = about.condition() * (free - draw.goal).norm();
     Vec outer(free.size());
     problem.outer(free, theta, {.phi = &outer});
     const double reach = outer.norm() / mu;
@@ -82,7 +122,7 @@ static void run(Laboratory& lab, Outcome& outcome) {
     const PropagationConstants sharpest = problem.sharpest(free, theta);
     const double most = reach / mu * (sharpest.smoothness + sharpest.hessian * reach / 2);
     for (const double decade : {-3.0, -1.0, 1.0}) {
-      const double beta = std::pow(10, uniform(decade, decade + 2)), share = beta / (1 + beta);
+      const double beta = std::pow(10, draw.uniform(decade, decade + 2)), share = beta / (1 + beta);
       const Vec nudged = problem.settled(theta, beta);
       displacement.see((nudged - free).norm(), reach * share);
       // Phases are known to about 1e-15 and their difference is divided by β.
@@ -95,21 +135,16 @@ static void run(Laboratory& lab, Outcome& outcome) {
       least = std::min(least, bound / bias);
       least_larger = std::min(least_larger, larger / bias);
       ratios.push_back(bound / bias);
-      if (draw % 50 == 0) {
-        biases.push_back(bias);
-        bounds.push_back(bound);
+      if (number % 50 == 0) {
+        some_biases.push_back(bias);
+        some_bounds.push_back(bound);
       }
     }
   }
-  outcome.check("draws with bias > Cβ/(1+β)", fmt::format("0 of {}", 3 * draws),
-                fmt::format("{} of {}", violations, 3 * draws), violations == 0);
-  outcome.check("draws with bias > C₊β/(1+β)", fmt::format("0 of {}", 3 * draws),
-                fmt::format("{} of {}", larger_violations, 3 * draws), larger_violations == 0);
-  // A phase is known to rounding only: 1e-9 is far above that and far below any missing factor.
-  for (const Lemma& lemma : {reach_bound, displacement, bending})
-    outcome.at_most(lemma.what, 1 + 1e-9, lemma.worst);
+};
 
-  // Q with H = G = I, where the bias is known.
+/// Q with H = G = I, where the bias is known: checked, and drawn.
+Chart check_quadratic(const Laboratory& lab, Outcome& outcome) {
   const Index n = 6, m = 4;
   const Vec theta = lab.vector(m, 200001), y = lab.vector(n, 200002);
   const Mat j = lab.matrix(n, m, 200003), unit = Mat::Identity(n, n);
@@ -126,9 +161,16 @@ static void run(Laboratory& lab, Outcome& outcome) {
     keep_worst(worst, std::abs(measured.back() - law.back()));
   }
   outcome.at_most("Q: bias against β/(1+β)·‖Jᵀ(φ₀ − y)‖", 1e-10, worst);
+  return Chart("Bias for Q with H = G = I")
+      .x("β", true)
+      .y("‖∇̂ − ∇‖", true)
+      .dots("measured", betas, measured)
+      .line("β/(1+β)·‖Jᵀ(φ₀ − y)‖", betas, law, true);
+}
 
-  // Each term of C on its own, in one variable, as β → 0: it is reached, so none can be left out or halved.
-  // With l = 0 the outer loss is merely convex and the bound is C·β, which is Cβ/(1+β) in the limit.
+/// Each term of C on its own, in one variable, as β → 0: it is reached, so none can be left out or halved.
+/// With l = 0 the outer loss is merely convex and the bound is C·β, which is Cβ/(1+β) in the limit.
+void reach_every_term(const Laboratory& lab, Outcome& outcome) {
   struct Extreme {
     const char* term;
     Line::Terms terms;
@@ -163,29 +205,25 @@ static void run(Laboratory& lab, Outcome& outcome) {
     outcome.near(fmt::format("bias over Cβ/(1+β) where C is {} alone, β = 10⁻⁶", term), 1,
                  bias / (constants.sharper_constant(std::abs(terms.b)) * beta / (1 + beta)), 1e-3);
   }
+}
 
-  std::sort(ratios.begin(), ratios.end());
-  const double middle = ratios[ratios.size() / 2];
-  outcome.at_least("Cβ/(1+β) over the bias, smallest", 1, least);
-  const double lowest = *std::min_element(bounds.begin(), bounds.end()),
-               highest = *std::max_element(bounds.begin(), bounds.end());
-  outcome.show(Chart("Bias of the two-point estimate and its bound, random problems")
-                   .x("bound Cβ/(1+β)", true)
-                   .y("bias", true)
-                   .dots("draws", bounds, biases)
-                   .line("bias = bound", {lowest, highest}, {lowest, highest}, true)
-                   .caption(fmt::format("{} of the {} draws. No point may lie above the line.", biases.size(),
-                                        3 * draws)));
-  outcome.show(Chart("Bias for Q with H = G = I")
-                   .x("β", true)
-                   .y("‖∇̂ − ∇‖", true)
-                   .dots("measured", betas, measured)
-                   .line("β/(1+β)·‖Jᵀ(φ₀ − y)‖", betas, law, true));
+}  // namespace
+
+static void run(Laboratory& lab, Outcome& outcome) {
+  check_problem(lab, outcome);
+  const Biases biases(lab);
+  biases.check(outcome);
+  const Chart quadratic = check_quadratic(lab, outcome);
+  reach_every_term(lab, outcome);
+  outcome.at_least("Cβ/(1+β) over the bias, smallest", 1, biases.least);
+
+  biases.show(outcome);
+  outcome.show(quadratic);
   outcome.note(
       fmt::format("The bound exceeds the bias by a factor of {:.3g} at least and {:.3g} in the median, and "
                   "equals it for Q in one variable; that with C₊ exceeds it by {:.3g} at least.",
-                  least, middle, least_larger));
-  outcome.measured = fmt::format("bias·{:.2f} ≤ Cβ/(1+β) in {} draws", least, 3 * draws);
+                  biases.least, median(biases.ratios), biases.least_larger));
+  outcome.measured = fmt::format("bias·{:.2f} ≤ Cβ/(1+β) in {} draws", biases.least, 3 * draws);
 }
 
 }  // namespace claims

@@ -36,7 +36,9 @@ const Claim stochastic_adjoint{
 
 namespace {
 
-constexpr Index features = 4, batch = 2;
+constexpr Index features = 4, batch = 2, rows = 40;
+constexpr int runs = 40;
+constexpr double penalty = 0.3;
 
 /// The samples of the training part as Hessians, h_i = x_i x_iᵀ + Λ.
 struct Samples {
@@ -76,112 +78,160 @@ double floor_of(const Mat& h, const Mat& noise, const Vec& pi, double alpha) {
   return Eigen::Map<const Mat>(sigma.data(), features, features).trace();
 }
 
+/// Ridge regression at its φ*, the adjoint there, and its samples.
+struct Regression {
+  explicit Regression(const Laboratory& lab)
+      : problem(bilevel::problems::Ridge::random({.rows = rows,
+                                                  .validation_rows = 40,
+                                                  .features = features,
+                                                  .strong = 2,
+                                                  .group = 2,
+                                                  .penalty = bilevel::problems::Penalty::global,
+                                                  .seed = lab.seed(1)})),
+        phi(*problem.settled(theta)),
+        g(features),
+        curvature(lab.curvature(problem, phi, theta)),
+        h(bilevel::dense_matrix(*curvature, phi)),
+        samples{problem.x(), penalty},
+        mean(Mat::Zero(features, features)),
+        noise(Mat::Zero(features * features, features * features)) {
+    problem.outer(phi, theta, {.phi = &g});
+    bilevel::CurvatureOperator<Vec> full(*curvature, true, false);
+    pi = lab.adjoint("direct")->solve(full, g, nullptr).x;
+    for (Index i = 0; i < rows; ++i) mean += samples.hessian(i) / rows;
+    for (Index i = 0; i < rows; ++i)
+      noise += kronecker(samples.hessian(i) - mean, samples.hessian(i) - mean) / rows / batch;
+    largest = samples.x.rowwise().squaredNorm().maxCoeff() + penalty;
+  }
+
+  /// πH_B − g with a batch of its own.
+  Vec residual(std::mt19937_64& engine, const Vec& x) const { return samples.product(engine, x) - g; }
+
+  Vec theta = Vec::Constant(1, std::log(penalty));
+  bilevel::problems::Ridge problem;
+  Vec phi, g, pi;
+  std::unique_ptr<bilevel::Curvature<Vec>> curvature;
+  Mat h;
+  Samples samples;
+  Mat mean, noise;  ///< of the samples' Hessians: E h and E[N⊗N] of a batch
+  double largest;   ///< L, a bound for every batch, so that no step overshoots
+};
+
+/// Mean square distances from π* with constant steps.
+struct ConstantSteps {
+  ConstantSteps(const Laboratory& lab, const Regression& ridge, std::uint64_t stream) {
+    for (const double factor : geometric(0.02, 0.32, 5)) {
+      const double alpha = factor / ridge.largest;
+      double sum = 0;
+      for (int repeat = 0; repeat < runs; ++repeat) {
+        auto engine = lab.engine(stream++);
+        Vec x = ridge.pi;
+        for (int k = 0; k < 4000; ++k) {
+          x -= alpha * ridge.residual(engine, x);
+          if (k >= 1000) sum += (x - ridge.pi).squaredNorm() / (3000 * runs);
+        }
+      }
+      alphas.push_back(alpha);
+      floors.push_back(sum);
+      theory.push_back(floor_of(ridge.h, ridge.noise, ridge.pi, alpha));
+      keep_worst(worst_floor, std::abs(sum / theory.back() - 1));
+    }
+  }
+  double order() const { return slope(alphas, floors); }
+  void check(Outcome& outcome) const {
+    outcome.at_most("mean square distance against the stationary covariance", 0.2, worst_floor);
+    outcome.near("order in α of the mean square distance", 1, order(), 0.15);
+  }
+  void show(Outcome& outcome) const {
+    outcome.show(Chart("Constant steps: distance from π*")
+                     .x("step α", true)
+                     .y("mean ‖π − π*‖²", true)
+                     .dots("measured, 40 runs", alphas, floors)
+                     .line("stationary covariance", alphas, theory, true));
+  }
+
+  std::vector<double> alphas, floors, theory;
+  double worst_floor = 0;
+};
+
+/// Averages of the iterates and decreasing steps, beside constant ones: root mean square distances from π*.
+struct LongRuns {
+  LongRuns(const Laboratory& lab, Regression& ridge, double alpha, std::uint64_t stream)
+      : averaged(steps.size(), 0), decreasing(averaged), constant(averaged) {
+    const Vec truth = *ridge.problem.outer_gradient(ridge.theta);
+    Vec product(1), outer_theta(1);
+    ridge.problem.outer(ridge.phi, ridge.theta, {.theta = &outer_theta});
+    for (int repeat = 0; repeat < runs; ++repeat) {
+      ridge.curvature->cross_times(walk(ridge, alpha, lab.engine(stream++)), product);
+      gradient_error += (outer_theta - product - truth).squaredNorm() / runs;
+    }
+    gradient_error = std::sqrt(gradient_error) / truth.norm();
+    for (auto* curve : {&averaged, &decreasing, &constant})
+      for (double& distance : *curve) distance = std::sqrt(distance) / ridge.pi.norm();
+  }
+  void check(Outcome& outcome) const {
+    outcome.near("order in k of the averaged iterates' distance", -0.5, late(averaged), 0.2);
+    outcome.near("order in k of the distance with steps c/(k + k₀)", -0.5, late(decreasing), 0.2);
+    outcome.near("order in k of the distance with constant steps", 0, late(constant), 0.15);
+    outcome.at_most("averaged over constant after 16384 steps", 0.25, averaged.back() / constant.back());
+    outcome.at_most("gradient from averaged π, relative root mean square error", 0.2, gradient_error);
+  }
+  void show(Outcome& outcome) const {
+    std::vector<double> law;
+    for (const double k : steps) law.push_back(averaged[2] * std::sqrt(steps[2] / k));
+    outcome.show(Chart("Batches of 2 of 40 samples")
+                     .x("steps k", true)
+                     .y("root mean square ‖π − π*‖ / ‖π*‖", true)
+                     .line("constant step", steps, constant)
+                     .line("its average", steps, averaged)
+                     .line("steps c/(k + k₀)", steps, decreasing)
+                     .line("k^(−1/2)", steps, law, true));
+  }
+  /// The order in k, without the first two marks.
+  double late(const std::vector<double>& y) const {
+    return slope({steps.begin() + 2, steps.end()}, {y.begin() + 2, y.end()});
+  }
+
+  std::vector<double> steps{256, 512, 1024, 2048, 4096, 8192, 16384};
+  std::vector<double> averaged, decreasing, constant;
+  double gradient_error = 0;
+
+ private:
+  static constexpr long forgotten = 128;  // the first iterates only remember the start
+  /// One run; the average of its iterates.
+  Vec walk(const Regression& ridge, double alpha, std::mt19937_64 engine) {
+    const double gain = 2 / bilevel::dense_spectrum(ridge.h, true).smallest, delay = gain * ridge.largest;
+    Vec plain = Vec::Zero(features), slower = plain, sum = plain;
+    std::size_t mark = 0;
+    for (long k = 1; mark < steps.size(); ++k) {
+      plain -= alpha * ridge.residual(engine, plain);
+      slower -= gain / (double(k) + delay) * ridge.residual(engine, slower);
+      if (k > forgotten) sum += plain;
+      if (double(k) != steps[mark]) continue;
+      constant[mark] += (plain - ridge.pi).squaredNorm() / runs;
+      averaged[mark] += (sum / double(k - forgotten) - ridge.pi).squaredNorm() / runs;
+      decreasing[mark] += (slower - ridge.pi).squaredNorm() / runs;
+      ++mark;
+    }
+    return sum / (steps.back() - double(forgotten));
+  }
+};
+
 }  // namespace
 
 static void run(Laboratory& lab, Outcome& outcome) {
-  auto problem = bilevel::problems::Ridge::random({.rows = 40,
-                                                   .validation_rows = 40,
-                                                   .features = features,
-                                                   .strong = 2,
-                                                   .group = 2,
-                                                   .penalty = bilevel::problems::Penalty::global,
-                                                   .seed = lab.seed(1)});
-  const Vec theta = Vec::Constant(1, std::log(0.3)), phi = *problem.settled(theta);
-  const auto curvature = lab.curvature(problem, phi, theta);
-  const Mat h = bilevel::dense_matrix(*curvature, phi);
-  Vec g(features);
-  problem.outer(phi, theta, {.phi = &g});
-  bilevel::CurvatureOperator<Vec> full(*curvature, true, false);
-  const Vec pi = lab.adjoint("direct")->solve(full, g, nullptr).x;
-  const Samples samples{problem.x(), 0.3};
-  Mat mean = Mat::Zero(features, features), noise = Mat::Zero(features * features, features * features);
-  for (Index i = 0; i < 40; ++i) mean += samples.hessian(i) / 40;
-  for (Index i = 0; i < 40; ++i)
-    noise += kronecker(samples.hessian(i) - mean, samples.hessian(i) - mean) / 40 / batch;
-  outcome.at_most("mean of the samples' Hessians against ∂φ²L_in", 1e-12, (mean - h).norm() / h.norm());
+  Regression ridge(lab);
+  outcome.at_most("mean of the samples' Hessians against ∂φ²L_in", 1e-12, relative(ridge.mean, ridge.h));
+  const ConstantSteps constant(lab, ridge, 100);
+  constant.check(outcome);
+  // After the 5 · 40 streams of the constant steps.
+  const LongRuns long_runs(lab, ridge, constant.alphas.back(), 300);
+  long_runs.check(outcome);
 
-  // Constant steps. L is a bound for every batch, so that no step overshoots.
-  const double largest = samples.x.rowwise().squaredNorm().maxCoeff() + 0.3;
-  const std::vector<double> factors = geometric(0.02, 0.32, 5);
-  std::vector<double> alphas, floors, theory;
-  double worst_floor = 0;
-  std::uint64_t stream = 100;
-  for (const double factor : factors) {
-    const double alpha = factor / largest;
-    double sum = 0;
-    for (int repeat = 0; repeat < 40; ++repeat) {
-      auto engine = lab.engine(stream++);
-      Vec x = pi;
-      for (int k = 0; k < 4000; ++k) {
-        x -= alpha * (samples.product(engine, x) - g);
-        if (k >= 1000) sum += (x - pi).squaredNorm() / (3000 * 40);
-      }
-    }
-    alphas.push_back(alpha);
-    floors.push_back(sum);
-    theory.push_back(floor_of(h, noise, pi, alpha));
-    keep_worst(worst_floor, std::abs(sum / theory.back() - 1));
-  }
-  outcome.at_most("mean square distance against the stationary covariance", 0.2, worst_floor);
-  outcome.near("order in α of the mean square distance", 1, slope(alphas, floors), 0.15);
-
-  // Averages and decreasing steps.
-  const std::vector<long> marks{256, 512, 1024, 2048, 4096, 8192, 16384};
-  std::vector<double> x, averaged(marks.size(), 0), decreasing(marks.size(), 0), constant(marks.size(), 0);
-  const double mu = bilevel::dense_spectrum(h, true).smallest, alpha = alphas.back();
-  const double gain = 2 / mu, delay = gain * largest;
-  double gradient_error = 0;
-  const Vec truth = *problem.outer_gradient(theta);
-  for (int repeat = 0; repeat < 40; ++repeat) {
-    auto engine = lab.engine(stream++);
-    Vec plain = Vec::Zero(features), slower = plain, sum = plain;
-    std::size_t mark = 0;
-    for (long k = 1; k <= marks.back(); ++k) {
-      plain -= alpha * (samples.product(engine, plain) - g);
-      slower -= gain / (double(k) + delay) * (samples.product(engine, slower) - g);
-      // The first iterates only remember the start.
-      if (k > 128) sum += plain;
-      if (k != marks[mark]) continue;
-      constant[mark] += (plain - pi).squaredNorm() / 40;
-      averaged[mark] += (sum / double(k - 128) - pi).squaredNorm() / 40;
-      decreasing[mark] += (slower - pi).squaredNorm() / 40;
-      ++mark;
-    }
-    Vec product(1), outer_theta(1);
-    problem.outer(phi, theta, {.theta = &outer_theta});
-    curvature->cross_times(sum / double(marks.back() - 128), product);
-    gradient_error += (outer_theta - product - truth).squaredNorm() / 40;
-  }
-  std::vector<double> law;
-  for (std::size_t i = 0; i < marks.size(); ++i) {
-    x.push_back(double(marks[i]));
-    for (auto* curve : {&averaged, &decreasing, &constant}) (*curve)[i] = std::sqrt((*curve)[i]) / pi.norm();
-  }
-  for (const double k : x) law.push_back(averaged[2] * std::sqrt(x[2] / k));
-  const auto late = [&](const std::vector<double>& y) {
-    return slope({x.begin() + 2, x.end()}, {y.begin() + 2, y.end()});
-  };
-  outcome.near("order in k of the averaged iterates' distance", -0.5, late(averaged), 0.2);
-  outcome.near("order in k of the distance with steps c/(k + k₀)", -0.5, late(decreasing), 0.2);
-  outcome.near("order in k of the distance with constant steps", 0, late(constant), 0.15);
-  outcome.at_most("averaged over constant after 16384 steps", 0.25, averaged.back() / constant.back());
-  outcome.at_most("gradient from averaged π, relative root mean square error", 0.2,
-                  std::sqrt(gradient_error) / truth.norm());
-
-  outcome.show(Chart("Constant steps: distance from π*")
-                   .x("step α", true)
-                   .y("mean ‖π − π*‖²", true)
-                   .dots("measured, 40 runs", alphas, floors)
-                   .line("stationary covariance", alphas, theory, true));
-  outcome.show(Chart("Batches of 2 of 40 samples")
-                   .x("steps k", true)
-                   .y("root mean square ‖π − π*‖ / ‖π*‖", true)
-                   .line("constant step", x, constant)
-                   .line("its average", x, averaged)
-                   .line("steps c/(k + k₀)", x, decreasing)
-                   .line("k^(−1/2)", x, law, true));
-  outcome.measured = fmt::format("floor ∝ α^{:.2f}; k^{:.2f}, k^{:.2f}", slope(alphas, floors),
-                                 late(averaged), late(decreasing));
+  constant.show(outcome);
+  long_runs.show(outcome);
+  outcome.measured = fmt::format("floor ∝ α^{:.2f}; k^{:.2f}, k^{:.2f}", constant.order(),
+                                 long_runs.late(long_runs.averaged), long_runs.late(long_runs.decreasing));
 }
 
 }  // namespace claims

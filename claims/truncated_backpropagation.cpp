@@ -50,11 +50,7 @@ Pair measure(const Laboratory& lab, bilevel::problems::ReferenceProblem& problem
   const auto e = truncated->estimate(theta, {});
 
   Settling there(problem, [&](const Vec&, double, const Vec&) { return e.phi; });
-  bilevel::NeumannOptions options;
-  options.step = alpha;
-  options.terms = terms;
-  const auto r = lab.implicit(problem, there, std::make_unique<bilevel::Neumann<Vec>>(options),
-                              {.certificate = {.enabled = false}})
+  const auto r = lab.implicit(problem, there, neumann(alpha, terms), {.certificate = {.enabled = false}})
                      ->estimate(theta, {});
 
   Vec g(e.phi.size()), outer_theta(theta.size());

@@ -179,14 +179,7 @@ int run(TrainArguments a) {
   return result.status == Status::converged ? ok : no;
 }
 
-}  // namespace
-
-std::function<int()> add_train(CLI::App& program) {
-  auto a = std::make_shared<TrainArguments>();
-  CLI::App& command = *program.add_subcommand(
-      "train",
-      "Train a network that settles (Hopfield, predictive coding, resistive) by equilibrium propagation");
-  training::TrainTask& t = a->task;
+void add_run_options(CLI::App& command, training::TrainTask& t) {
   command
       .add_option("data", t.data,
                   "Folder with the four IDX files of MNIST's names, or a LIBSVM, CSV or NPY file; without "
@@ -210,6 +203,10 @@ std::function<int()> add_train(CLI::App& program) {
       ->check(whole_number())
       ->capture_default_str();
   command.add_option("--seconds", t.seconds, "Most seconds of training")->type_name("X")->check(positive);
+}
+
+void add_network_options(CLI::App& command, TrainArguments& a) {
+  training::TrainTask& t = a.task;
   const std::string network = "The network";
   command.add_option("--activation", t.activation, "clip, sigmoid or tanh")->group(network);
   command.add_option("--read-out", t.read_out, "squared or cross-entropy")->group(network);
@@ -225,9 +222,12 @@ std::function<int()> add_train(CLI::App& program) {
       ->type_name("X")
       ->check(positive)
       ->group(network);
-  command.add_option("--start", a->start, "Begin with the weights of a saved network")
+  command.add_option("--start", a.start, "Begin with the weights of a saved network")
       ->type_name("FILE")
       ->group(network);
+}
+
+void add_learning_options(CLI::App& command, training::TrainTask& t) {
   const std::string learning = "Learning";
   command
       .add_option("--estimator", t.estimator,
@@ -267,6 +267,9 @@ std::function<int()> add_train(CLI::App& program) {
       ->type_name("N")
       ->capture_default_str()
       ->group(learning);
+}
+
+void add_settling_options(CLI::App& command, training::TrainTask& t) {
   const std::string relaxation = "Settling";
   command.add_option("--schedule", t.schedule, "even-odd, synchronous, sweep or gradient")->group(relaxation);
   command
@@ -292,31 +295,47 @@ std::function<int()> add_train(CLI::App& program) {
   command.add_option("--noise", t.noise, "Deviation of noise on everything that a layer receives")
       ->type_name("X")
       ->group(relaxation);
+}
+
+void add_output_options(CLI::App& command, TrainArguments& a) {
   const std::string outputs = "Results";
-  command.add_option("--save", a->save, "Write the network")->type_name("FILE")->group(outputs);
+  command.add_option("--save", a.save, "Write the network")->type_name("FILE")->group(outputs);
   command
       .add_option(
-          "--netlist", a->netlist,
+          "--netlist", a.netlist,
           "Write a resistive network as a SPICE circuit, its inputs at the volts of the first test row")
       ->type_name("FILE")
       ->group(outputs);
-  command.add_option("--report", a->report, "Write a report to read, one HTML file")
+  command.add_option("--report", a.report, "Write a report to read, one HTML file")
       ->type_name("FILE")
       ->group(outputs);
-  command.add_option("--json", a->json, "Write the whole result")->type_name("FILE")->group(outputs);
+  command.add_option("--json", a.json, "Write the whole result")->type_name("FILE")->group(outputs);
   command
       .add_option(
-          "--checkpoint", a->checkpoint,
+          "--checkpoint", a.checkpoint,
           "Where the run is kept while it lasts (default: bilevel-train-….ckpt here, removed at the end)")
       ->type_name("FILE")
       ->group(outputs);
-  command.add_flag("--resume", a->resume, "Go on with a run that was stopped or diverged")->group(outputs);
-  const std::string reading = "Reading the data";
+  command.add_flag("--resume", a.resume, "Go on with a run that was stopped or diverged")->group(outputs);
+}
+
+}  // namespace
+
+std::function<int()> add_train(CLI::App& program) {
+  auto a = std::make_shared<TrainArguments>();
+  CLI::App& command = *program.add_subcommand(
+      "train",
+      "Train a network that settles (Hopfield, predictive coding, resistive) by equilibrium propagation");
+  add_run_options(command, a->task);
+  add_network_options(command, *a);
+  add_learning_options(command, a->task);
+  add_settling_options(command, a->task);
+  add_output_options(command, *a);
   command
-      .add_option("--scaling", t.scaling,
+      .add_option("--scaling", a->task.scaling,
                   "auto, none, unit (at most 1 in size) or standard (mean 0, deviation 1)")
       ->capture_default_str()
-      ->group(reading);
+      ->group("Reading the data");
   a->data.add_to(command, DataArguments::Purpose::classifying);
   command.footer(
       "What is left out is chosen for the energy; docs/networks.md has the formulas and the defaults.\n\n"

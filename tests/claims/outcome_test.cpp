@@ -43,6 +43,20 @@ TEST(Outcome, NothingHoldsOfWhatIsNotANumber) {
   EXPECT_FALSE(negative.holds()) << "an error cannot be negative";
 }
 
+TEST(Outcome, CountsHoldAtTheirEndsOnly) {
+  for (const long count : {0, 1, 3, 4}) {
+    Outcome all, none;
+    all.all_of("x", count, 3);
+    none.none_of("x", count, 3);
+    EXPECT_EQ(all.holds(), count == 3);
+    EXPECT_EQ(none.holds(), count == 0);
+    EXPECT_EQ(all.checks()[0].expected, "3 of 3");
+    EXPECT_EQ(none.checks()[0].expected, "0 of 3");
+    for (const Outcome* outcome : {&all, &none})
+      EXPECT_EQ(outcome->checks()[0].measured, std::to_string(count) + " of 3");
+  }
+}
+
 TEST(Execute, AnExperimentThatThrowsHasFailed) {
   const Claim claim{.name = "throws",
                     .title = "",
