@@ -262,7 +262,7 @@ void check_checkpoint(Choices& choose, const std::string& name) {
   static std::map<std::string, Json> valid;
   if (!valid.contains(name)) valid[name] = make();
   solved(name,
-         write("checkpoint", bilevel::sealed("bilevel-checkpoint", 4, edited(valid[name], choose).dump())),
+         write("checkpoint", bilevel::sealed(bilevel::checkpoint_file, edited(valid[name], choose).dump())),
          true, 6);
 }
 
@@ -288,7 +288,7 @@ void check_grid(Choices& choose) {
     grid.add({0, 1, 0.1}, {Vec::Ones(3), Vec::Ones(3)});
     return Json::parse(slurp(control.checkpoint + ".grid")).at("run");
   }();
-  write("run.grid", bilevel::sealed("bilevel-grid", 2, edited(valid, choose).dump()));
+  write("run.grid", bilevel::sealed(bilevel::models::grid_file, edited(valid, choose).dump()));
   std::filesystem::remove(control.checkpoint);
   control.resume = true;
   bilevel::models::tune(task, prepared, control);
