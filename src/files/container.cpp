@@ -13,10 +13,10 @@ constexpr std::string_view run_field = "\"run\":";
 
 void require_version(const nlohmann::json& fields, const FileKind& kind) {
   if (const auto found = whole_number(fields.at("version")); found != kind.version)
-    throw InvalidInput(
-        fmt::format("it is a {} of version {}, and this program reads version {}: only the program that wrote it "
-                    "can go on with it; delete it to begin anew",
-                    kind.format, found, kind.version));
+    throw InvalidInput(fmt::format(
+        "it is a {} of version {}, and this program reads version {}: only the program that wrote it "
+        "can go on with it; delete it to begin anew",
+        kind.format, found, kind.version));
 }
 
 }  // namespace
@@ -27,9 +27,8 @@ std::uint64_t checksum(std::string_view bytes, std::uint64_t hash) {
 }
 
 std::string sealed(const FileKind& kind, std::string run, std::string_view bytes) {
-  const std::string head =
-      fmt::format("{{\"format\":\"{}\",\"version\":{},\"checksum\":\"{:016x}\",{}", kind.format, kind.version,
-                  checksum(bytes, checksum(run)), run_field);
+  const std::string head = fmt::format("{{\"format\":\"{}\",\"version\":{},\"checksum\":\"{:016x}\",{}",
+                                       kind.format, kind.version, checksum(bytes, checksum(run)), run_field);
   run.reserve(head.size() + run.size() + bytes.size() + 2);
   run.insert(0, head);
   run += "}\n";
@@ -47,7 +46,8 @@ Contents unsealed(std::string_view text, const FileKind& kind) {
   // Before there was one container for all kinds, "run" was not where it is now.
   if (!foreign && field == std::string_view::npos && nlohmann::json::accept(line))
     require_version(nlohmann::json::parse(line), kind);
-  if (foreign || field == std::string_view::npos || newline == std::string_view::npos || !line.ends_with("}}"))
+  if (foreign || field == std::string_view::npos || newline == std::string_view::npos ||
+      !line.ends_with("}}"))
     throw InvalidInput("it is truncated or not a checkpoint at all");
   const auto fields = nlohmann::json::parse(fmt::format("{}\"run\":0}}", line.substr(0, field)));
   require_version(fields, kind);

@@ -31,7 +31,8 @@ TEST(Container, ComesBackAsItWas) {
 TEST(Container, EveryCutAndEveryChangedBitIsNoticed) {
   const std::string text = sealed(kind, run, bytes);
   for (std::size_t length = 0; length < text.size(); ++length)
-    EXPECT_NE(refusal([&] { unsealed(std::string_view(text).substr(0, length), kind); }), "accepted") << length;
+    EXPECT_NE(refusal([&] { unsealed(std::string_view(text).substr(0, length), kind); }), "accepted")
+        << length;
   for (std::size_t i = 0; i < text.size(); ++i) {
     std::string changed = text;
     changed[i] ^= 1;
@@ -46,13 +47,13 @@ TEST(Container, EveryCutAndEveryChangedBitIsNoticed) {
 }
 
 TEST(Container, OtherKindsAndVersionsAreRefusedByName) {
-  const auto said = [](const std::string& text) {
-    return refusal([&] { unsealed(text, kind); });
-  };
-  EXPECT_NE(said(sealed({"bilevel-other", 3}, run)).find("not a bilevel checkpoint of the kind bilevel-example"),
-            std::string::npos);
+  const auto said = [](const std::string& text) { return refusal([&] { unsealed(text, kind); }); };
+  EXPECT_NE(
+      said(sealed({"bilevel-other", 3}, run)).find("not a bilevel checkpoint of the kind bilevel-example"),
+      std::string::npos);
   const std::string old = said(sealed({"bilevel-example", 2}, run, bytes));
-  EXPECT_NE(old.find("a bilevel-example of version 2, and this program reads version 3"), std::string::npos) << old;
+  EXPECT_NE(old.find("a bilevel-example of version 2, and this program reads version 3"), std::string::npos)
+      << old;
   EXPECT_NE(old.find("delete it to begin anew"), std::string::npos) << old;
   // As files were before there was one container.
   const std::string older = said("{\"format\":\"bilevel-example\",\"epoch\":7,\"version\":1}\n" + bytes);
