@@ -15,10 +15,11 @@
 #include <bilevel/bilevel.hpp>
 #include <bilevel/encoding/base64.hpp>
 
-#include "training/kept_training.hpp"
-#include "training/network_file.hpp"
 #include <bilevel/models/grid.hpp>
 #include <bilevel/models/model_file.hpp>
+#include <bilevel/networks/train.hpp>
+
+#include "networks/training/kept_training.hpp"
 
 namespace {
 
@@ -26,6 +27,7 @@ using Json = nlohmann::ordered_json;
 using Vec = Eigen::VectorXd;
 using bilevel::InvalidInput;
 namespace data = bilevel::data;
+namespace networks = bilevel::networks;
 
 /// Numbers drawn from the input; zeros once it is used up.
 class Choices {
@@ -214,27 +216,33 @@ void check_model(Choices& choose, bool sparse) {
     std::abort();
 }
 
-training::Settings network_settings(long features, long classes) {
-  training::TrainTask task;
-  task.layers = "3";
+networks::TrainSettings network_settings(long features, long classes) {
+  networks::TrainOptions task;
+  task.layers = {3};
   task.epochs = 2;
   task.batch = 2;
   task.probe = 0;
-  return training::settle_task(task, features, 6, classes, 1);
+  task.certify_every = -1;
+  return networks::resolve_options(task, features, 6, classes, 1);
 }
 
 void check_network(Choices& choose) {
   static const Json valid = [] {
     const data::Dataset d = table();
-    const training::Settings s = network_settings(d.features(), 3);
-    return Json::parse(training::network_text(
-        {s, bilevel::networks::initial_parameters(s.architecture, 1).cast<float>(), d.levels,
-         Vec::Zero(d.features()), Vec::Ones(d.features()), Vec::Ones(d.features()), d.schema},
-        "0"));
+    const networks::TrainSettings s = network_settings(d.features(), 3);
+    const networks::SavedNetwork n{s.architecture,
+                                   s.propagation.free,
+                                   networks::initial_parameters(s.architecture, 1).cast<float>(),
+                                   d.levels,
+                                   Vec::Zero(d.features()),
+                                   Vec::Ones(d.features()),
+                                   Vec::Ones(d.features()),
+                                   d.schema};
+    return Json::parse(n.text("0"));
   }();
-  const training::SavedNetwork n = training::read_network(write("network", edited(valid, choose).dump()));
+  const networks::SavedNetwork n = networks::read_network(write("network", edited(valid, choose).dump()));
   if (n.schema.features == 0) return;
-  if (training::outputs_of(n, read_like(n.schema)).rows() != static_cast<long>(n.classes.size()))
+  if (n.outputs(read_like(n.schema)).rows() != static_cast<long>(n.classes.size()))
     std::abort();
 }
 
@@ -262,7 +270,7 @@ void check_checkpoint(Choices& choose, const std::string& name) {
   static std::map<std::string, Json> valid;
   if (!valid.contains(name)) valid[name] = make();
   solved(name,
-         write("checkpoint", bilevel::sealed("bilevel-checkpoint", 4, edited(valid[name], choose).dump())),
+         write("checkpoint", bilevel::sealed(bilevel::checkpoint_file, edited(valid[name], choose).dump())),
          true, 6);
 }
 
@@ -288,46 +296,44 @@ void check_grid(Choices& choose) {
     grid.add({0, 1, 0.1}, {Vec::Ones(3), Vec::Ones(3)});
     return Json::parse(slurp(control.checkpoint + ".grid")).at("run");
   }();
-  write("run.grid", bilevel::sealed("bilevel-grid", 2, edited(valid, choose).dump()));
+  write("run.grid", bilevel::sealed(bilevel::models::grid_file, edited(valid, choose).dump()));
   std::filesystem::remove(control.checkpoint);
   control.resume = true;
   bilevel::models::tune(task, prepared, control);
 }
 
 void check_training(Choices& choose) {
-  static const training::TrainData rows = [] {
-    training::TrainData d;
-    d.train.inputs = training::Matrix::Random(4, 6);
+  static const networks::TrainingData rows = [] {
+    networks::TrainingData d;
+    d.train.inputs = Eigen::MatrixXf::Random(4, 6);
     d.train.labels = {0, 1, 0, 1, 1, 0};
     d.test = d.train;
     d.classes = {"no", "yes"};
     return d;
   }();
-  static const training::Settings settings = [] {
-    training::Settings s = network_settings(4, 2);
+  static const networks::TrainSettings settings = [] {
+    networks::TrainSettings s = network_settings(4, 2);
     s.persistent = true;
     return s;
   }();
-  training::TrainControl control;
+  networks::TrainControl control;
   control.checkpoint = path_of("training");
   control.identity = "me";
-  // The line of text, and the vectors after it.
+  // The run, and the vectors after it.
   static const std::pair<Json, std::string> valid = [&] {
     bool first = true;
     control.interrupted = [&first] { return !std::exchange(first, false); };
-    training::train(settings, rows, control);
+    networks::train(rows, settings, control);
     const std::string text = slurp(control.checkpoint);
     const std::size_t end = text.find('\n');
-    return std::pair(Json::parse(text.substr(0, end)), text.substr(end + 1, text.size() - end - 17));
+    return std::pair(Json::parse(text.substr(0, end)).at("run"), text.substr(end + 1));
   }();
   control.interrupted = [] { return false; };
   std::string bytes = valid.second;
   if (choose.below(4) == 0) bytes.resize(choose.below(bytes.size() + 1));
-  std::string text = edited(valid.first, choose).dump() + "\n" + bytes;
-  text += fmt::format("{:016x}", bilevel::checksum(text));
-  write("training", text);
+  write("training", bilevel::sealed(networks::training_file, edited(valid.first, choose).dump(), bytes));
   control.resume = true;
-  training::train(settings, rows, control);
+  networks::train(rows, settings, control);
 }
 
 }  // namespace

@@ -5,12 +5,12 @@
 
 #include <bilevel/data/moments.hpp>
 #include <bilevel/data/read.hpp>
+#include <bilevel/networks/saved_network.hpp>
 
 #include "commands.hpp"
 #include "data_arguments.hpp"
 #include "json_output.hpp"
 #include "terminal.hpp"
-#include "training/network_file.hpp"
 #include <bilevel/models/model_file.hpp>
 
 namespace app {
@@ -37,7 +37,7 @@ int deliver(const PredictArguments& a, const std::string& text, Index rows,
 }
 
 int run_network(const PredictArguments& a) {
-  const training::SavedNetwork network = training::read_network(a.model);
+  const bilevel::networks::SavedNetwork network = bilevel::networks::read_network(a.model);
   if (network.schema.features == 0)
     throw bilevel::InvalidInput(fmt::format(
         "{}: this network was trained on drawn pictures, which no file looks like; train it on data",
@@ -47,8 +47,8 @@ int run_network(const PredictArguments& a) {
   if (network.imputed.size() > 0) options.missing = bilevel::data::Missing::mean;
   bilevel::data::Dataset data = bilevel::data::read(a.data, options, &network.schema);
   if (network.imputed.size() > 0) bilevel::data::impute(data, network.imputed);
-  const Eigen::MatrixXd u = training::outputs_of(network, data).cast<double>().transpose();
-  const bool probable = network.settings.architecture.read_out == bilevel::networks::ReadOut::cross_entropy;
+  const Eigen::MatrixXd u = network.outputs(data).cast<double>().transpose();
+  const bool probable = network.architecture.read_out == bilevel::networks::ReadOut::cross_entropy;
   const Eigen::MatrixXd shown = probable ? bilevel::models::softmax_rows(u) : u;
   std::string text = "prediction";
   for (const std::string& each : network.classes)
@@ -69,7 +69,7 @@ int run_network(const PredictArguments& a) {
 
 int run(const PredictArguments& a) {
   require_outputs("predict", {a.output}, {a.model, a.data});
-  if (training::is_network(a.model)) return run_network(a);
+  if (bilevel::networks::is_network(a.model)) return run_network(a);
   const bilevel::models::SavedModel model = bilevel::models::read_model(a.model);
   bilevel::data::ReadOptions options = a.reading.read_options();
   options.target_optional = true;

@@ -1,11 +1,13 @@
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <memory>
 #include <optional>
 
-#include <bilevel/outer/checkpoint.hpp>
+#include <bilevel/networks/train.hpp>
 #include <bilevel/version.hpp>
 
+#include "command_words.hpp"
 #include "commands.hpp"
 #include "data_arguments.hpp"
 #include "data_output.hpp"
@@ -15,40 +17,81 @@
 #include "report/train_page.hpp"
 #include "terminal.hpp"
 #include "train_output.hpp"
-#include "training/network_file.hpp"
 
 namespace app {
 namespace {
 
 using bilevel::InvalidInput;
 using bilevel::Status;
-using training::Epoch;
-using training::Settings;
-using training::TrainData;
-using training::TrainResult;
+using namespace bilevel::networks;
 
 struct TrainArguments {
-  training::TrainTask task;
+  TrainOptions options;
+  TrainingFiles files;
+  SplitOptions split;
+  // Names and texts that become objects once all are known.
+  std::string energy = "hopfield", layers, activation, read_out, optimizer, schedule, scaling = "auto", test;
   DataArguments data;
   std::string json, report, save, netlist, start, checkpoint;
   bool resume = false;
   std::string command_line;
 };
 
-/// What a kept run must agree with: the rows, the network, and what draws and moves its weights. Rates and
-/// numbers of steps may change: that is how a run that diverged goes on.
-std::string identity_of(const Settings& s, const TrainData& d) {
-  const auto& x = d.train.inputs;
-  const std::string_view bytes(reinterpret_cast<const char*>(x.data()),
-                               sizeof(float) * static_cast<std::size_t>(x.size()));
-  const std::string_view labels(reinterpret_cast<const char*>(d.train.labels.data()),
-                                sizeof(int) * d.train.labels.size());
-  return fmt::format("train {} {:016x} {:016x} {:016x} {} {} {} {} gains {} {} {} batch={} seed={}",
-                     as_utf8(d.train.source), bilevel::checksum(bytes), bilevel::checksum(labels),
-                     bilevel::checksum(fmt::format("{}", fmt::join(d.classes, "\n"))),
-                     name(s.architecture.energy), fmt::join(s.architecture.layers, "-"),
-                     name(s.architecture.activation), name(s.architecture.read_out),
-                     s.architecture.input_gain, s.architecture.gain, s.optimizer, s.batch, s.seed);
+std::vector<Index> sizes_of(const std::string& text) {
+  std::vector<Index> sizes;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    long size = 0;
+    const auto [next, error] = std::from_chars(at, end, size);
+    if (error != std::errc() || size < 1 || (next < end && (*next != '-' || next + 1 == end)))
+      throw InvalidInput(
+          fmt::format("--layers {} must be sizes of at least 1 joined by '-', as in 784-512-10, or one "
+                      "hidden layer alone, as in 512",
+                      text));
+    sizes.push_back(size);
+    at = next < end ? next + 1 : next;
+  }
+  return sizes;
+}
+
+/// The share of the rows that the text asks for, where it is a number.
+std::optional<double> share_of(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if (!(value > 0 && value < 1))
+    throw InvalidInput(fmt::format("--test {} must be a file or a share between 0 and 1", text));
+  return value;
+}
+
+/// Names become what they name.
+void resolve_names(TrainArguments& a) {
+  TrainOptions& o = a.options;
+  o.energy = energy_of(a.energy);
+  o.layers = sizes_of(a.layers);
+  if (!a.activation.empty()) o.activation = activation_of(a.activation);
+  if (!a.read_out.empty()) o.read_out = read_out_of(a.read_out);
+  if (!a.optimizer.empty()) o.optimizer = weight_optimizer_of(a.optimizer);
+  if (!a.schedule.empty()) o.schedule = schedule_of(a.schedule);
+  a.split.scaling = scaling_of(a.scaling);
+  a.split.seed = o.seed;
+  a.files.reading = a.data.read_options();
+  a.split.test_share = share_of(a.test);
+  if (!a.split.test_share) a.files.test = a.test;
+  if (a.split.test_share && !a.files.test_labels.empty())
+    throw InvalidInput(
+        fmt::format("--test-labels {} needs a file of test rows, and --test is a share of the data",
+                    a.files.test_labels));
+  o.validate().throw_if_any();
+}
+
+TrainingData data_of(const TrainArguments& a) {
+  constexpr Index drawn_rows = 4000;
+  if (!a.files.data.empty()) return read_training_data(a.files, a.split);
+  if (!a.test.empty())
+    throw InvalidInput("--test needs data: without DATA, train draws pictures and tests on others");
+  return drawn_digits(a.split.rows > 0 ? a.split.rows : drawn_rows, a.options.seed);
 }
 
 /// For --beta: what is wrong with the text, or nothing.
@@ -58,32 +101,45 @@ std::string not_zero(const std::string& text) {
              : "0 would compare a phase with itself; give another strength";
 }
 
-void print_head(const Settings& s, const TrainData& d) {
+void print_head(const TrainSettings& s, const TrainingData& d) {
   const auto& a = s.architecture;
   const auto& p = s.propagation;
   say("{}: {} training rows, {} test rows, {} features, {} classes; {}\n", d.train.source, d.train.rows(),
       d.test.rows(), d.features(), d.classes.size(), d.scaling);
   say("{} {} ({}, {} read-out), {} parameters; {}, β = {:g}, {} + {} steps, batches of {}, {}\n",
       name(a.energy), fmt::join(a.layers, "-"), name(a.activation), name(a.read_out), a.parameters(),
-      s.estimator, p.beta, p.free.max_steps, p.nudged.max_steps, s.batch, s.optimizer);
+      s.estimator, p.beta, p.free.max_steps, p.nudged.max_steps, s.batch, name(s.optimizer));
   say("learning rates {:.3g}, × {:.3g} an epoch{}\n\n", fmt::join(s.learning_rates, ", "), s.decay,
       a.resistive() ? fmt::format("; gain {:g} on the inputs, {:g} between layers", a.input_gain, a.gain)
                     : std::string());
-  say("epoch  train error  test error  samples/s  residual  gradient's cosine\n");
+  say("epoch  train error  test error  samples/s  residual  gradient's cosine  certified\n");
   std::fflush(stdout);
+}
+
+/// How many gradients were certified, and what came out.
+std::string verdicts_of(const CertifiedGradients& c) {
+  if (c.count() == 0) return "–";
+  std::vector<std::string> parts;
+  for (const auto& [count, verdict] : {std::pair{c.trusted, bilevel::Verdict::trusted},
+                                       {c.doubtful, bilevel::Verdict::doubtful},
+                                       {c.untrusted, bilevel::Verdict::untrusted}})
+    if (count > 0) parts.push_back(fmt::format("{} {}", count, name(verdict)));
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 void print_epoch(const Epoch& e) {
-  say("{:5}  {:9.2f} %  {:8.2f} %  {:9.0f}  {:8.1e}  {}\n", e.epoch, 100 * e.train_error, 100 * e.test_error,
-      e.samples_per_second, e.relaxation_residual,
-      std::isnan(e.gradient_cosine) ? std::string("–") : fmt::format("{:.5f}", e.gradient_cosine));
+  say("{:5}  {:9.2f} %  {:8.2f} %  {:9.0f}  {:8.1e}  {:>17}  {}\n", e.epoch, 100 * e.train_error,
+      100 * e.test_error, e.samples_per_second, e.relaxation_residual,
+      std::isnan(e.gradient_cosine) ? std::string("–") : fmt::format("{:.5f}", e.gradient_cosine),
+      verdicts_of(e.certified));
   std::fflush(stdout);
 }
 
-void print_end(const TrainArguments& a, const TrainData& d, const TrainResult& r) {
+void print_end(const TrainArguments& a, const TrainingData& d, const TrainedNetwork& r) {
   say("\n");
   const bool done = r.status == Status::converged;
-  print_entry("run", fmt::format("{}: {}", name(r.status), r.message), done ? Colour::green : Colour::red);
+  print_entry("run", fmt::format("{}: {}", name(r.status), in_command_words(r.message)),
+              done ? Colour::green : Colour::red);
   if (!r.epochs.empty()) {
     const Epoch& e = r.epochs.back();
     print_entry("test error", fmt::format("{:.2f} % of {} rows (train {:.2f} %)", 100 * e.test_error,
@@ -104,99 +160,102 @@ void print_end(const TrainArguments& a, const TrainData& d, const TrainResult& r
                       : "a finite nudge trains well without being the exact gradient: a smaller --beta "
                         "and more --free-steps and --nudged-steps bring it nearer (docs/networks.md)");
   }
+  if (r.certified.count() > 0)
+    print_entry("certified", fmt::format("{} gradients while it learned, in {:.1f} s: {}",
+                                         r.certified.count(), r.certified.seconds, verdicts_of(r.certified)));
+  else if (a.options.certify_every == 0)
+    print_entry("certified",
+                "no gradient while it learned: a tenth of the time was too short for one; "
+                "--certify-every N certifies every N-th all the same");
   print_entry("time", fmt::format("{:.1f} s in all", r.seconds));
   for (const std::string& note : d.notes) print_entry("note", note);
-  for (const std::string& warning : r.warnings) print_entry("warning", warning, Colour::yellow);
+  for (const std::string& warning : r.warnings)
+    print_entry("warning", in_command_words(warning), Colour::yellow);
   if (r.status == Status::diverged && !a.checkpoint.empty())
     print_entry("kept", fmt::format("{}: the same command with --resume and {} goes on from there",
-                                    a.checkpoint, r.remedy));
+                                    a.checkpoint, in_command_words(r.remedy)));
 }
 
-int run(TrainArguments a) {
-  training::TrainTask& task = a.task;
-  task.reading = a.data.read_options();
-  task.validate();
+/// The weights of --start, which must be those of such a network.
+Eigen::VectorXf weights_of(const std::string& path, const Architecture& wanted) {
+  const SavedNetwork saved = read_network(path);
+  const auto words = [](const Architecture& n) {
+    return fmt::format("{} {} ({}, {})", name(n.energy), fmt::join(n.layers, "-"), name(n.activation),
+                       name(n.read_out));
+  };
+  if (words(saved.architecture) != words(wanted))
+    throw InvalidInput(fmt::format("--start {}: it is {}, and {} is to be trained", path,
+                                   words(saved.architecture), words(wanted)));
+  return saved.theta;
+}
+
+int run(TrainArguments& a) {
+  resolve_names(a);
   require_outputs("train", {a.json, a.report, a.save, a.netlist, a.checkpoint},
-                  {task.data, task.test, task.reading.labels, task.test_labels, a.start});
-  if (!task.data.empty() && !task.test.empty())
-    require_not_the_data("train", task.data, {{"--test", task.test}},
+                  {a.files.data, a.files.test, a.files.reading.labels, a.files.test_labels, a.start});
+  if (!a.files.data.empty() && !a.test.empty())
+    require_not_the_data("train", a.files.data, {{"--test", a.test}},
                          "name other rows, or a share of these (0.2)");
   Progress progress;
   progress.show("reading the data");
-  const TrainData data = training::load(task);
-  const Settings settings = training::settle_task(
-      task, data.features(), data.train.rows(), static_cast<Index>(data.classes.size()), data.feature_size());
+  const TrainingData data = data_of(a);
+  TrainSettings settings = resolve_options(a.options, data);
   if (!a.netlist.empty() && !settings.architecture.resistive())
     throw InvalidInput("--netlist needs --energy resistive: other networks are no circuits");
-  std::optional<Eigen::VectorXf> start;
-  if (!a.start.empty()) {
-    const training::SavedNetwork saved = training::read_network(a.start);
-    const auto words = [](const bilevel::networks::Architecture& n) {
-      return fmt::format("{} {} ({}, {})", name(n.energy), fmt::join(n.layers, "-"), name(n.activation),
-                         name(n.read_out));
-    };
-    const std::string has = words(saved.settings.architecture), wanted = words(settings.architecture);
-    if (has != wanted)
-      throw InvalidInput(fmt::format("--start {}: it is {}, and {} is to be trained", a.start, has, wanted));
-    start = saved.theta;
-  }
-  const bilevel::models::TuneControl kept =
-      control_of("train", a.checkpoint, a.resume, identity_of(settings, data), progress);
+  if (!a.start.empty()) settings.start = weights_of(a.start, settings.architecture);
+  const std::string identity =
+      fmt::format("{} of {}", run_identity(data, settings), as_utf8(data.train.source));
+  const bilevel::models::TuneControl kept = control_of("train", a.checkpoint, a.resume, identity, progress);
   a.checkpoint = kept.checkpoint;
-  training::TrainControl control{.checkpoint = kept.checkpoint,
-                                 .resume = kept.resume,
-                                 .identity = kept.identity,
-                                 .progress = kept.progress,
-                                 .interrupted = kept.interrupted};
+  TrainControl control{.checkpoint = kept.checkpoint,
+                       .resume = kept.resume,
+                       .identity = kept.identity,
+                       .progress = kept.progress,
+                       .interrupted = kept.interrupted};
   progress.show("");
   print_head(settings, data);
-  control.on_epoch = [&](const Epoch& e) {
+  control.callback = [&](const Epoch& e) {
     progress.show("");
     print_epoch(e);
+    return true;
   };
-  const TrainResult result = training::train(settings, data, control, start ? &*start : nullptr);
+  const TrainedNetwork result = train(data, settings, control);
   progress.show("");
   if (result.resumed) say(stderr, "bilevel: resumed from {}\n", a.checkpoint);
   if (unfinished(result.status))
     say(stderr, "bilevel: {}; {} keeps the run: the same command with --resume{} goes on from there\n",
-        result.message, a.checkpoint, a.resume ? "" : " added");
+        in_command_words(result.message), a.checkpoint, a.resume ? "" : " added");
   print_end(a, data, result);
   const Json j = train_result(a.command_line, settings, data, result);
-  write_outputs(
-      {{a.save,
-        [&] {
-          return training::network_text(
-              {settings, result.theta, data.classes, data.shift, data.factor, data.imputed, data.schema},
-              std::string(bilevel::version));
-        }},
-       {a.netlist,
-        [&] {
-          return training::circuit_text(settings, result.theta, data.test.inputs.col(0), data.classes);
-        }},
-       {a.json, [&] { return json_text(j); }},
-       {a.report, [&] { return report::render(report::train_page(j)); }}});
+  write_outputs({{a.save, [&] { return result.network.text(std::string(bilevel::version)); }},
+                 {a.netlist, [&] { return result.network.netlist(data.test.inputs.col(0)); }},
+                 {a.json, [&] { return json_text(j); }},
+                 {a.report, [&] { return report::render(report::train_page(j)); }}});
   if (result.status == Status::converged) forget(a.checkpoint);
   return result.status == Status::converged ? ok : no;
 }
 
-void add_run_options(CLI::App& command, training::TrainTask& t) {
+void add_run_options(CLI::App& command, TrainArguments& a) {
+  TrainOptions& t = a.options;
   command
-      .add_option("data", t.data,
+      .add_option("data", a.files.data,
                   "Folder with the four IDX files of MNIST's names, or a LIBSVM, CSV or NPY file; without "
                   "it, pictures "
                   "of digits are drawn")
       ->type_name("DATA");
-  command.add_option("--energy", t.energy, "hopfield, predictive-coding or resistive")->capture_default_str();
-  command.add_option("--layers", t.layers, "Sizes, 784-512-10, or one hidden layer alone, 512")
+  command.add_option("--energy", a.energy, "hopfield, predictive-coding or resistive")
+      ->capture_default_str();
+  command.add_option("--layers", a.layers, "Sizes, 784-512-10, or one hidden layer alone, 512")
       ->type_name("SIZES");
   command.add_option("--epochs", t.epochs, "Passes over the training rows")->type_name("N")->check(positive);
   command.add_option("--batch", t.batch, "Rows for one step of the weights")->type_name("N")->check(positive);
   command
-      .add_option("--test", t.test,
+      .add_option("--test", a.test,
                   "Rows to test on: a file like the data, or a share of its rows (default: 0.2)")
       ->type_name("FILE|SHARE");
-  command.add_option("--test-labels", t.test_labels, "Labels of that file, see --labels")->type_name("FILE");
-  command.add_option("--rows", t.rows, "Train on this many rows at most, drawn at random")
+  command.add_option("--test-labels", a.files.test_labels, "Labels of that file, see --labels")
+      ->type_name("FILE");
+  command.add_option("--rows", a.split.rows, "Train on this many rows at most, drawn at random")
       ->type_name("N")
       ->check(positive);
   command.add_option("--seed", t.seed, "Of weights, order and all draws")
@@ -206,10 +265,10 @@ void add_run_options(CLI::App& command, training::TrainTask& t) {
 }
 
 void add_network_options(CLI::App& command, TrainArguments& a) {
-  training::TrainTask& t = a.task;
+  TrainOptions& t = a.options;
   const std::string network = "The network";
-  command.add_option("--activation", t.activation, "clip, sigmoid or tanh")->group(network);
-  command.add_option("--read-out", t.read_out, "squared or cross-entropy")->group(network);
+  command.add_option("--activation", a.activation, "clip, sigmoid or tanh")->group(network);
+  command.add_option("--read-out", a.read_out, "squared or cross-entropy")->group(network);
   command.add_option("--input-gain", t.input_gain, "Resistive: inputs are multiplied by this")
       ->type_name("X")
       ->check(positive)
@@ -227,7 +286,8 @@ void add_network_options(CLI::App& command, TrainArguments& a) {
       ->group(network);
 }
 
-void add_learning_options(CLI::App& command, training::TrainTask& t) {
+void add_learning_options(CLI::App& command, TrainArguments& a) {
+  TrainOptions& t = a.options;
   const std::string learning = "Learning";
   command
       .add_option("--estimator", t.estimator,
@@ -242,7 +302,7 @@ void add_learning_options(CLI::App& command, training::TrainTask& t) {
       ->type_name("N")
       ->check(positive)
       ->group(learning);
-  command.add_option("--optimizer", t.optimizer, "sgd or adam")->group(learning);
+  command.add_option("--optimizer", a.optimizer, "sgd or adam")->group(learning);
   command.add_option("--learning-rate", t.learning_rate, "Of the first layer")
       ->type_name("X")
       ->check(positive)
@@ -267,11 +327,21 @@ void add_learning_options(CLI::App& command, training::TrainTask& t) {
       ->type_name("N")
       ->capture_default_str()
       ->group(learning);
+  command
+      .add_option(
+          "--certify-every", t.certify_every,
+          "Batches from one certified gradient to the next; 0: as often as takes a tenth of the time; -1: "
+          "none is")
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(learning);
 }
 
-void add_settling_options(CLI::App& command, training::TrainTask& t) {
+void add_settling_options(CLI::App& command, TrainArguments& a) {
+  TrainOptions& t = a.options;
   const std::string relaxation = "Settling";
-  command.add_option("--schedule", t.schedule, "even-odd, synchronous, sweep or gradient")->group(relaxation);
+  command.add_option("--schedule", a.schedule, "even-odd, synchronous, sweep or gradient")
+      ->group(relaxation);
   command
       .add_option("--step", t.step, "Of a layer towards its minimum (1: all the way), or of gradient steps")
       ->type_name("X")
@@ -326,13 +396,13 @@ std::function<int()> add_train(CLI::App& program) {
   CLI::App& command = *program.add_subcommand(
       "train",
       "Train a network that settles (Hopfield, predictive coding, resistive) by equilibrium propagation");
-  add_run_options(command, a->task);
+  add_run_options(command, *a);
   add_network_options(command, *a);
-  add_learning_options(command, a->task);
-  add_settling_options(command, a->task);
+  add_learning_options(command, *a);
+  add_settling_options(command, *a);
   add_output_options(command, *a);
   command
-      .add_option("--scaling", a->task.scaling,
+      .add_option("--scaling", a->scaling,
                   "auto, none, unit (at most 1 in size) or standard (mean 0, deviation 1)")
       ->capture_default_str()
       ->group("Reading the data");
@@ -348,7 +418,11 @@ std::function<int()> add_train(CLI::App& program) {
       "  bilevel train mnist/ --activation tanh --estimator ep-holomorphic --rows 2000");
   return [a] {
     a->command_line = command_line();
-    return run(*a);
+    try {
+      return run(*a);
+    } catch (const InvalidInput& refusal) {
+      throw InvalidInput(in_command_words(refusal.what()));
+    }
   };
 }
 

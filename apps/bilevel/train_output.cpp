@@ -6,12 +6,13 @@
 #include <bilevel/problems/kernels.hpp>
 #include <bilevel/version.hpp>
 
+#include "command_words.hpp"
 #include "kept_run.hpp"
 
 namespace app {
 namespace {
 
-using namespace training;
+using namespace bilevel::networks;
 
 constexpr Index most_pictures = 60, most_weight_images = 64;
 
@@ -30,6 +31,12 @@ Json trace_of(const Trace& trace) {
   return {{"beta", trace.beta}, {"energy", list(trace.energy)}, {"moved", list(trace.moved)}};
 }
 
+Json certified_of(const CertifiedGradients& c) {
+  return {{"gradients", c.count()},   {"trusted", c.trusted},   {"doubtful", c.doubtful},
+          {"untrusted", c.untrusted}, {"rigorous", c.rigorous}, {"estimated", c.estimated},
+          {"none", c.none},           {"seconds", c.seconds}};
+}
+
 Json epoch_of(const Epoch& e) {
   return {{"epoch", e.epoch},
           {"train_error", number(e.train_error)},
@@ -42,17 +49,19 @@ Json epoch_of(const Epoch& e) {
           {"gradient_cosine", number(e.gradient_cosine)},
           {"gradient_error", number(e.gradient_error)},
           {"learning_rate", e.learning_rate},
-          {"seconds", e.seconds}};
+          {"seconds", e.seconds},
+          {"certified", certified_of(e.certified)}};
 }
 
 /// Weights from the inputs to the first units, as pictures; of a resistive network the difference of the two
 /// signs.
-Json weight_images(const Settings& s, const TrainData& data, const Eigen::VectorXf& theta) {
+Json weight_images(const TrainSettings& s, const TrainingData& data, const Eigen::VectorXf& theta) {
   const auto p = s.architecture.layer(1);
-  const Eigen::Map<const Matrix> weights(theta.data() + p.weights, p.units, p.inputs);
-  Matrix shown = weights.topRows(std::min(p.units, most_weight_images));
+  const Eigen::Map<const Eigen::MatrixXf> weights(theta.data() + p.weights, p.units, p.inputs);
+  Eigen::MatrixXf shown = weights.topRows(std::min(p.units, most_weight_images));
   if (s.architecture.resistive())
-    shown -= Eigen::Map<const Matrix>(theta.data() + p.opposite, p.units, p.inputs).topRows(shown.rows());
+    shown -=
+        Eigen::Map<const Eigen::MatrixXf>(theta.data() + p.opposite, p.units, p.inputs).topRows(shown.rows());
   const double largest = std::max(1e-30, static_cast<double>(shown.cwiseAbs().maxCoeff()));
   Json images = Json::array();
   for (Index i = 0; i < shown.rows(); ++i) {
@@ -67,7 +76,7 @@ Json weight_images(const Settings& s, const TrainData& data, const Eigen::Vector
           {"images", std::move(images)}};
 }
 
-Json wrong_samples(const TrainData& data, const TrainResult& r) {
+Json wrong_samples(const TrainingData& data, const TrainedNetwork& r) {
   Json wrong = Json::array();
   for (std::size_t n = 0; n < r.predicted.size() && wrong.size() < most_pictures; ++n) {
     const int label = data.test.labels[n], predicted = r.predicted[n];
@@ -95,15 +104,15 @@ Json wrong_samples(const TrainData& data, const TrainResult& r) {
 
 }  // namespace
 
-Json train_result(const std::string& command_line, const Settings& s, const TrainData& data,
-                  const TrainResult& r) {
+Json train_result(const std::string& command_line, const TrainSettings& s, const TrainingData& data,
+                  const TrainedNetwork& r) {
   const auto& a = s.architecture;
   const auto& p = s.propagation;
   Json j{{"command", "train"},
          {"version", bilevel::version},
          {"command_line", as_utf8(command_line)},
          {"status", name(r.status)},
-         {"message", r.message},
+         {"message", in_command_words(r.message)},
          {"trusted", r.probe && r.probe->certificate.verdict == bilevel::Verdict::trusted}};
   j["data"] = {{"source", as_utf8(data.train.source)},
                {"test_source", as_utf8(data.test.source)},
@@ -122,7 +131,7 @@ Json train_result(const std::string& command_line, const Settings& s, const Trai
   j["settings"] = {{"estimator", s.estimator},
                    {"beta", p.beta},
                    {"points", p.circle > 0 ? Json(p.circle) : Json(nullptr)},
-                   {"optimizer", s.optimizer},
+                   {"optimizer", name(s.optimizer)},
                    {"learning_rates", s.learning_rates},
                    {"centred", s.centred},
                    {"momentum", s.momentum},
@@ -139,9 +148,12 @@ Json train_result(const std::string& command_line, const Settings& s, const Trai
                    {"noise", p.noise},
                    {"scale", s.scale},
                    {"seed", s.seed},
+                   {"certify_every", s.certify_every},
                    {"threads", bilevel::problems::kernels::threads()}};
   j["epochs"] = Json::array();
   for (const Epoch& e : r.epochs) j["epochs"].push_back(epoch_of(e));
+  j["certified"] = certified_of(r.certified);
+  j["certified"]["last"] = r.last_certificate ? describe(*r.last_certificate) : Json(nullptr);
   if (r.probe)
     j["probe"] = {{"samples", r.probe->samples},
                   {"estimator", s.estimator},
@@ -155,14 +167,15 @@ Json train_result(const std::string& command_line, const Settings& s, const Trai
     for (std::size_t i = 1; i < r.traces.size(); ++i)
       j["relaxation"]["nudged"].push_back(trace_of(r.traces[i]));
   }
-  if (data.image) j["weights"] = weight_images(s, data, r.theta);
+  if (data.image) j["weights"] = weight_images(s, data, r.theta());
   const std::size_t classes = data.classes.size();
   std::vector<std::vector<long>> confusion(classes, std::vector<long>(classes, 0));
   for (std::size_t n = 0; n < r.predicted.size(); ++n)
     ++confusion[static_cast<std::size_t>(data.test.labels[n])][static_cast<std::size_t>(r.predicted[n])];
   j["confusion"] = confusion;
   j["wrong"] = wrong_samples(data, r);
-  j["warnings"] = r.warnings;
+  j["warnings"] = Json::array();
+  for (const std::string& warning : r.warnings) j["warnings"].push_back(in_command_words(warning));
   j["resumed"] = r.resumed;
   j["seconds"] = r.seconds;
   return j;

@@ -1,12 +1,14 @@
 #pragma once
 
+#include <bilevel/networks/train.hpp>
+
 #include "json_output.hpp"
-#include "training/trainer.hpp"
 
 namespace app {
 
 /// The whole result: docs/json.md.
-Json train_result(const std::string& command_line, const training::Settings& settings,
-                  const training::TrainData& data, const training::TrainResult& result);
+Json train_result(const std::string& command_line, const bilevel::networks::TrainSettings& settings,
+                  const bilevel::networks::TrainingData& data,
+                  const bilevel::networks::TrainedNetwork& result);
 
 }  // namespace app

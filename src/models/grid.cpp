@@ -7,16 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include <bilevel/files/atomic_file.hpp>
-#include <bilevel/outer/checkpoint.hpp>
 
 namespace bilevel::models {
 
 using nlohmann::json;
 
 namespace {
-
-constexpr std::string_view grid_format = "bilevel-grid";
-constexpr int grid_version = 3;  // 1 had no checksum, 2 not the best states
 
 std::vector<Vec> states_of(const json& list) {
   std::vector<Vec> states;
@@ -41,7 +37,7 @@ Grid::Grid(std::string path, std::string identity, bool resume)
   const std::optional<std::string> text = bilevel::read_file(path_);
   if (!text) throw InvalidInput(fmt::format("cannot resume from {}: the file cannot be opened", path_));
   try {
-    const json file = json::parse(bilevel::unsealed(*text, grid_format, grid_version));
+    const json file = json::parse(bilevel::unsealed(*text, grid_file).run);
     if (file.at("identity") != identity_) throw InvalidInput("it belongs to another run");
     for (const json& p : file.at("points")) {
       GridPoint point{p.at(0), bilevel::unknown, p.at(2)};
@@ -76,7 +72,7 @@ void Grid::add(GridPoint point, std::vector<Vec> phi) {
   file["phi"] = list_of(phi_);
   file["best"] = list_of(best_phi_);
   const std::string problem =
-      bilevel::replace_file(path_, bilevel::sealed(grid_format, grid_version, file.dump()), false);
+      bilevel::replace_file(path_, bilevel::sealed(grid_file, file.dump()), false);
   if (!problem.empty()) throw InvalidInput(problem);
 }
 

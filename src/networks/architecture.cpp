@@ -6,19 +6,14 @@
 #include <numbers>
 #include <random>
 
+#include "by_name.hpp"
+
 namespace bilevel::networks {
 namespace {
 
 constexpr std::array<std::string_view, 3> energies{"hopfield", "predictive-coding", "resistive"};
 constexpr std::array<std::string_view, 4> activations{"clip", "sigmoid", "tanh", "diode"};
 constexpr std::array<std::string_view, 2> read_outs{"squared", "cross-entropy"};
-
-template <class Enum, class Names>
-Enum by_name(std::string_view what, std::string_view name, const Names& names) {
-  for (std::size_t i = 0; i < names.size(); ++i)
-    if (names[i] == name) return static_cast<Enum>(i);
-  throw InvalidInput(fmt::format("there is no {} \"{}\"; known are {}", what, name, fmt::join(names, ", ")));
-}
 
 /// Uniform in [−1, 1), from the engine's bits alone: the standard distributions differ between platforms.
 double uniform(std::mt19937_64& engine) {

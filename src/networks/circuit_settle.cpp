@@ -49,13 +49,13 @@ bool CircuitEquations::curves_upwards() {
 /// line is convex and known but for the diodes, so that points cost no more than those.
 double CircuitEquations::search(double linear_slope) {
   product_.noalias() = linear_ * direction_;
-  const double bend = direction_.dot(product_);
+  const double curvature = direction_.dot(product_);
   struct At {
     double slope, change, size;
   };
   const auto at = [&](double t) {
-    At a{linear_slope + t * bend, t * (linear_slope + 0.5 * t * bend), 0};
-    a.size = std::abs(t * linear_slope) + 0.5 * t * t * std::abs(bend);
+    At a{linear_slope + t * curvature, t * (linear_slope + 0.5 * t * curvature), 0};
+    a.size = std::abs(t * linear_slope) + 0.5 * t * t * std::abs(curvature);
     for (std::size_t k = 0; k < circuit_.diodes.size(); ++k) {
       const double here = diode_volts_[static_cast<Index>(k)], step = diode_step_[static_cast<Index>(k)];
       if (step == 0) continue;

@@ -19,7 +19,7 @@ class EnergyAt {
       : a_(architecture), batch_(inputs.cols()), x_(inputs.template cast<T>()), couplings_(architecture) {
     for (Index k = 1; k <= a_.depth(); ++k) {
       const Matrix zero = Matrix::Zero(a_.width(k), batch_);
-      for (auto* each : {&u_, &s_, &slope_, &bend_, &force_, &back_, &outside_, &moved_, &error_})
+      for (auto* each : {&u_, &s_, &slope_, &curvature_, &force_, &back_, &outside_, &moved_, &error_})
         each->push_back(zero);
       free_.push_back(Eigen::MatrixXd::Ones(a_.width(k), batch_));
       lower_.push_back(a_.lower(k));
@@ -103,7 +103,7 @@ class EnergyAt {
         product = at(error_, i);
         if (i + 1 < layers()) {
           product -= at(slope_, i).cwiseProduct(at(couplings_.w, i + 1).transpose() * at(error_, i + 1));
-          product -= at(bend_, i).cwiseProduct(direction).cwiseProduct(at(back_, i));
+          product -= at(curvature_, i).cwiseProduct(direction).cwiseProduct(at(back_, i));
         }
         continue;
       }
@@ -111,7 +111,7 @@ class EnergyAt {
       drive.setZero();
       if (i > 0) drive.noalias() += at(couplings_.w, i) * at(moved_, i - 1);
       if (i + 1 < layers()) drive.noalias() += at(couplings_.w, i + 1).transpose() * at(moved_, i + 1);
-      product = at(bend_, i).cwiseProduct(at(force_, i)).cwiseProduct(direction) +
+      product = at(curvature_, i).cwiseProduct(at(force_, i)).cwiseProduct(direction) +
                 at(couplings_.d, i).asDiagonal() * at(slope_, i).cwiseProduct(direction) -
                 at(slope_, i).cwiseProduct(drive);
       const auto open = at(free_, i).template cast<T>();
@@ -165,7 +165,7 @@ class EnergyAt {
       Eigen::Map<Matrix> d(out.data() + offset, a_.width(i + 1), batch_);
       offset += d.size();
       if (!predictive()) {
-        d = at(bend_, i).cwiseProduct(at(force_, i)) + at(couplings_.d, i).asDiagonal() * at(slope_, i);
+        d = at(curvature_, i).cwiseProduct(at(force_, i)) + at(couplings_.d, i).asDiagonal() * at(slope_, i);
         const auto open = at(free_, i).template cast<T>();
         d = d.cwiseProduct(open) + Matrix::Ones(d.rows(), batch_) - open;
         continue;
@@ -174,7 +174,7 @@ class EnergyAt {
       if (i + 1 == layers()) continue;
       const Vector sent = at(couplings_.w, i + 1).colwise().squaredNorm().transpose().template cast<T>();
       d += sent.asDiagonal() * at(slope_, i).cwiseProduct(at(slope_, i));
-      d -= at(bend_, i).cwiseProduct(at(back_, i));
+      d -= at(curvature_, i).cwiseProduct(at(back_, i));
     }
   }
 
@@ -187,13 +187,13 @@ class EnergyAt {
       if (predictive()) {
         h.diagonal().segment(offset, units).setOnes();
         if (i + 1 < layers()) {
-          h.diagonal().segment(offset, units) -= at(bend_, i).col(n).cwiseProduct(at(back_, i).col(n));
+          h.diagonal().segment(offset, units) -= at(curvature_, i).col(n).cwiseProduct(at(back_, i).col(n));
           h.block(offset, offset, units, units) +=
               slope.asDiagonal() * at(squares, i + 1) * slope.asDiagonal();
         }
       } else {
         h.diagonal().segment(offset, units) =
-            at(bend_, i).col(n).cwiseProduct(at(force_, i).col(n)) + slope.cwiseProduct(at(couplings_.d, i));
+            at(curvature_, i).col(n).cwiseProduct(at(force_, i).col(n)) + slope.cwiseProduct(at(couplings_.d, i));
       }
       if (i == 0) continue;
       const Index below = a_.width(i);
@@ -227,14 +227,14 @@ class EnergyAt {
     if (!a_.smooth() || i + 1 == layers()) {
       at(s_, i) = at(u_, i);
       at(slope_, i).setOnes();
-      at(bend_, i).setZero();
+      at(curvature_, i).setZero();
       return;
     }
     for (Index j = 0; j < at(u_, i).size(); ++j) {
       const UnitValue<T> unit = unit_at(a_.activation, at(u_, i).data()[j]);
       at(s_, i).data()[j] = unit.value;
       at(slope_, i).data()[j] = unit.slope;
-      at(bend_, i).data()[j] = unit.bend;
+      at(curvature_, i).data()[j] = unit.curvature;
     }
   }
 
@@ -283,7 +283,7 @@ class EnergyAt {
   Index batch_;
   Matrix x_;
   Couplings<T> couplings_;
-  std::vector<Matrix> u_, s_, slope_, bend_, force_, back_, outside_, moved_, error_;
+  std::vector<Matrix> u_, s_, slope_, curvature_, force_, back_, outside_, moved_, error_;
   std::vector<Eigen::MatrixXd> free_;
   std::vector<Eigen::VectorXd> lower_, upper_;
 };

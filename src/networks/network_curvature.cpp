@@ -79,7 +79,7 @@ void NetworkCurvature::factor() {
     const auto n = static_cast<Index>(piece);
     Eigen::MatrixXd h(a_.states(), a_.states());
     energy_.sample_hessian(n, squares, h);
-    add_cost_bend<double>(a_.read_out, energy_.state(a_.depth() - 1).col(n), beta_, h);
+    add_cost_hessian<double>(a_.read_out, energy_.state(a_.depth() - 1).col(n), beta_, h);
     factors_[piece].compute(h);
   });
 }
@@ -131,7 +131,7 @@ double NetworkCurvature::least_eigenvalue() {
   for (Index n = 0; n < energy_.batch(); ++n) {
     if (stop_wanted(stop_)) return unknown;
     energy_.sample_hessian(n, squares, h);
-    add_cost_bend<double>(a_.read_out, energy_.state(a_.depth() - 1).col(n), beta_, h);
+    add_cost_hessian<double>(a_.read_out, energy_.state(a_.depth() - 1).col(n), beta_, h);
     // Each entry is a handful of operations on products over a layer's inputs.
     const double error =
         0x1p-50 * static_cast<double>(*std::max_element(a_.layers.begin(), a_.layers.end())) * h.norm();

@@ -33,7 +33,7 @@ void assemble(const Architecture& a, const Samples& samples, const EnergyAt<T>& 
   std::vector<Index> row(static_cast<std::size_t>(states));
   for (Index n = 0; n < batch; ++n) {
     energy.sample_hessian(n, squares, h);
-    add_cost_bend<T>(a.read_out, energy.state(a.depth() - 1).col(n), beta, h);
+    add_cost_hessian<T>(a.read_out, energy.state(a.depth() - 1).col(n), beta, h);
     for (Index k = 1, at = 0, offset = 0; k <= a.depth(); ++k) {
       for (Index j = 0; j < a.width(k); ++j)
         row[static_cast<std::size_t>(at++)] = offset + n * a.width(k) + j;

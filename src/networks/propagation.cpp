@@ -88,7 +88,7 @@ struct Propagation<S>::State {
       const Index columns = a.width(k - 1), parts = std::min<Index>(8, (columns + 31) / 32);
       for (Index p = 0; p < parts; ++p)
         slabs.push_back({k, columns * p / parts, columns * (p + 1) / parts - columns * p / parts});
-      bend.push_back(Vector::Zero(a.width(k)));
+      diagonal_gradient.push_back(Vector::Zero(a.width(k)));
     }
     const Index parts = std::min<Index>(8, (a.width(1) + 127) / 128);
     for (Index part = 0; part <= parts; ++part) row_slabs.push_back(a.width(1) * part / parts);
@@ -150,7 +150,7 @@ struct Propagation<S>::State {
   // part counts: Re(αp·qᵀ) = Re(αp)·Re(q)ᵀ − Im(αp)·Im(q)ᵀ.
   std::vector<Matrix> post, pre;
   std::vector<Matrix> squares;  // resistive: Σ_i α_i ½u²
-  std::vector<Vector> bend;     // ∂E/∂D, summed over the batch
+  std::vector<Vector> diagonal_gradient;     // ∂E/∂D, summed over the batch
   std::vector<BatchOutcome> per_block;
 };
 
@@ -271,13 +271,13 @@ void Propagation<S>::State::bias_gradient(Index k, Index batch, S scale, S* grad
   Eigen::Map<Vector> bias(gradient + p.bias, p.units);
   bias = scale * post[i].leftCols(real_columns(k, batch)).rowwise().sum();
   if (!a.resistive()) return;
-  bend[i] = -scale * squares[i].leftCols(batch).rowwise().sum();
+  diagonal_gradient[i] = -scale * squares[i].leftCols(batch).rowwise().sum();
   bias *= static_cast<S>(a.rail(k));
-  Eigen::Map<Vector>(gradient + p.bias + p.units, p.units) = bend[i] - bias;
-  bias += bend[i];
+  Eigen::Map<Vector>(gradient + p.bias + p.units, p.units) = diagonal_gradient[i] - bias;
+  bias += diagonal_gradient[i];
 }
 
-/// The slab's derivatives with respect to W; those of conductances follow from them and from `bend` of both
+/// The slab's derivatives with respect to W; those of conductances follow from them and from `diagonal_gradient` of both
 /// layers (Couplings::pull_back), while the slab is in the cache.
 template <class S>
 void Propagation<S>::State::weight_gradient(const Slab& slab, const S* inputs, Index batch, S scale,
@@ -293,10 +293,10 @@ void Propagation<S>::State::weight_gradient(const Slab& slab, const S* inputs, I
   for (Index j = 0; j < slab.count; ++j) {
     Eigen::Map<Vector> each(weights + j * p.units, p.units);
     if (slab.layer == 1) {
-      Eigen::Map<Vector>(gradient + p.opposite + (slab.first + j) * p.units, p.units) = bend[i] - each;
-      each += bend[i];
+      Eigen::Map<Vector>(gradient + p.opposite + (slab.first + j) * p.units, p.units) = diagonal_gradient[i] - each;
+      each += diagonal_gradient[i];
     } else {
-      each.array() += bend[i].array() + gain * gain * bend[i - 1][slab.first + j];
+      each.array() += diagonal_gradient[i].array() + gain * gain * diagonal_gradient[i - 1][slab.first + j];
     }
   }
 }

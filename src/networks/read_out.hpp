@@ -49,7 +49,7 @@ void judge(ReadOut read_out, const U& u, const Y& y, double& costs, Index& wrong
 
 /// h += β·∂²cost on the last rows and columns.
 template <class T, class U>
-void add_cost_bend(ReadOut read_out, const U& u, T beta,
+void add_cost_hessian(ReadOut read_out, const U& u, T beta,
                    Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>& h) {
   const Index outputs = u.size();
   auto corner = h.bottomRightCorner(outputs, outputs);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "block.hpp"
+#include "by_name.hpp"
 #include "gemm.hpp"
 
 namespace bilevel::networks {
@@ -18,10 +19,7 @@ std::string_view name(Schedule schedule) {
 }
 
 Schedule schedule_of(std::string_view name) {
-  for (std::size_t i = 0; i < schedules.size(); ++i)
-    if (schedules[i] == name) return static_cast<Schedule>(i);
-  throw InvalidInput(
-      fmt::format("there is no schedule \"{}\"; known are {}", name, fmt::join(schedules, ", ")));
+  return by_name<Schedule>("schedule", name, schedules);
 }
 
 Violations RelaxationOptions::validate(std::string_view owner) const {

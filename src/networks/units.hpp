@@ -12,7 +12,7 @@ namespace bilevel::networks {
 /// ρ and its first two derivatives at one u.
 template <class T>
 struct UnitValue {
-  T value, slope, bend;
+  T value, slope, curvature;
 };
 
 template <class T>

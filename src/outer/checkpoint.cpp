@@ -15,10 +15,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view format_name = "bilevel-checkpoint";
-constexpr int format_version = 5;  // 4 had the ledger by position
-constexpr std::string_view run_field = "\"run\":";
-
 // JSON has no NaN and no infinity; finite numbers are printed with as many digits as make them exact.
 json number(double x) {
   if (std::isfinite(x)) return x;
@@ -208,40 +204,9 @@ Checkpoint decode(const json& j) {
 
 }  // namespace
 
-std::uint64_t checksum(std::string_view bytes) {
-  std::uint64_t hash = 14695981039346656037ULL;
-  for (const unsigned char byte : bytes) hash = (hash ^ byte) * 1099511628211ULL;
-  return hash;
-}
-
 std::uint64_t checksum(const Eigen::VectorXd& numbers) {
   return checksum(std::string_view(reinterpret_cast<const char*>(numbers.data()),
                                    sizeof(double) * static_cast<std::size_t>(numbers.size())));
-}
-
-std::string sealed(std::string_view format, int version, std::string run) {
-  const std::string head = fmt::format("{{\"format\":\"{}\",\"version\":{},\"checksum\":\"{:016x}\",{}",
-                                       format, version, checksum(run), run_field);
-  run.insert(0, head);
-  return run += "}\n";
-}
-
-std::string_view unsealed(std::string_view text, std::string_view format, int version) {
-  const std::size_t field = text.substr(0, 200).find(run_field);
-  const std::string_view head = text.substr(0, field);
-  require_shallow(text);
-  const bool foreign = !head.starts_with(fmt::format("{{\"format\":\"{}\",", format));
-  if (foreign && json::accept(text)) throw InvalidInput("it is not a bilevel checkpoint");
-  if (foreign || field == std::string_view::npos || !text.ends_with("}}\n"))
-    throw InvalidInput("it is truncated or not a checkpoint at all");
-  const json fields = json::parse(fmt::format("{}\"run\":0}}", head));
-  if (const auto found = whole_number(fields.at("version")); found != version)
-    throw InvalidInput(fmt::format("it has version {}, this program reads version {}", found, version));
-  const std::string_view run =
-      text.substr(0, text.size() - 2).substr(std::min(text.size() - 2, field + run_field.size()));
-  if (fields.at("checksum") != fmt::format("{:016x}", checksum(run)))
-    throw InvalidInput("its checksum does not fit: the file is damaged");
-  return run;
 }
 
 std::string write_checkpoint(const std::string& path, const Checkpoint& checkpoint, bool durable) {
@@ -258,7 +223,7 @@ std::string write_checkpoint(const std::string& path, const Checkpoint& checkpoi
   });
   run.back() = '}';
   run += '}';
-  return replace_file(path, sealed(format_name, format_version, std::move(run)), durable);
+  return replace_file(path, sealed(checkpoint_file, std::move(run)), durable);
 }
 
 Checkpoint read_checkpoint(const std::string& path, const std::string& identity) {
@@ -270,7 +235,7 @@ Checkpoint read_checkpoint(const std::string& path, const std::string& identity)
   if (!text) throw refuse("the file cannot be opened");
   Checkpoint checkpoint;
   try {
-    checkpoint = decode(json::parse(unsealed(*text, format_name, format_version)));
+    checkpoint = decode(json::parse(unsealed(*text, checkpoint_file).run));
   } catch (const json::parse_error&) {
     throw refuse("it is truncated or not a checkpoint at all");
   } catch (const json::exception& error) {

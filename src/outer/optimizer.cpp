@@ -2,6 +2,10 @@
 
 #include <cmath>
 
+#include <bilevel/space/adam_moments.hpp>
+#include <bilevel/space/eigen.hpp>
+#include <bilevel/space/secant_pair.hpp>
+
 namespace bilevel {
 namespace {
 
@@ -98,10 +102,9 @@ class Adam final : public Optimizer {
     if (!std::isfinite(value)) return Move::stuck;
     if (first_.size() == 0) first_ = second_ = Vec::Zero(theta.size());
     count_ += 1;
-    first_ = options_.beta1 * first_ + (1 - options_.beta1) * gradient;
-    second_ = options_.beta2 * second_ + (1 - options_.beta2) * gradient.cwiseAbs2();
-    const double unbias1 = 1 / (1 - std::pow(options_.beta1, count_)),
-                 unbias2 = 1 / (1 - std::pow(options_.beta2, count_));
+    const AdamMoments moments{options_.beta1, options_.beta2};
+    moments.update(gradient, first_, second_, square_);
+    const double unbias1 = 1 / moments.first_weight(count_), unbias2 = 1 / moments.second_weight(count_);
     theta.array() -=
         options_.step * unbias1 * first_.array() / ((unbias2 * second_).array().sqrt() + options_.epsilon);
     box_.project(theta);
@@ -119,7 +122,7 @@ class Adam final : public Optimizer {
  private:
   AdamOptimizerOptions options_;
   Box box_;
-  Vec first_, second_;
+  Vec first_, second_, square_;
   double count_ = 0;
 };
 
@@ -133,8 +136,7 @@ class Lbfgs final : public Optimizer {
     box_ = box;
     base_.resize(0);
     stretch_ = 1;
-    s_.clear();
-    y_.clear();
+    pairs_.clear();
   }
 
   Move advance(double value, const Vec& gradient, Vec& theta) override {
@@ -164,10 +166,9 @@ class Lbfgs final : public Optimizer {
     trial_ *= shrink;
     propose(theta);
     if ((theta - base_).norm() > 1e-10 * (1 + base_.norm())) return Move::rejected;
-    if (s_.empty()) return Move::stuck;
+    if (pairs_.empty()) return Move::stuck;
     // A memory of old curvature may point nowhere: forget it once before giving up.
-    s_.clear();
-    y_.clear();
+    pairs_.clear();
     stretch_ = 1;
     choose_direction();
     propose(theta);
@@ -178,11 +179,11 @@ class Lbfgs final : public Optimizer {
     OptimizerState state{{{"trial", trial_},
                           {"value", value_},
                           {"stretch", stretch_},
-                          {"pairs", static_cast<double>(s_.size())}},
+                          {"pairs", static_cast<double>(pairs_.size())}},
                          {{"base", base_}, {"gradient", gradient_}, {"direction", direction_}}};
-    for (std::size_t i = 0; i < s_.size(); ++i) {
-      state.vectors[fmt::format("s{}", i)] = s_[i];
-      state.vectors[fmt::format("y{}", i)] = y_[i];
+    for (std::size_t i = 0; i < pairs_.size(); ++i) {
+      state.vectors[fmt::format("s{}", i)] = pairs_[i].s;
+      state.vectors[fmt::format("y{}", i)] = pairs_[i].y;
     }
     return state;
   }
@@ -193,23 +194,17 @@ class Lbfgs final : public Optimizer {
     base_ = state.vectors.at("base");
     gradient_ = state.vectors.at("gradient");
     direction_ = state.vectors.at("direction");
-    s_.clear();
-    y_.clear();
-    for (std::size_t i = 0; i < static_cast<std::size_t>(state.count("pairs", options_.memory)); ++i) {
-      s_.push_back(state.vectors.at(fmt::format("s{}", i)));
-      y_.push_back(state.vectors.at(fmt::format("y{}", i)));
-    }
+    pairs_.clear();
+    for (std::size_t i = 0; i < static_cast<std::size_t>(state.count("pairs", options_.memory)); ++i)
+      pairs_.push_back(
+          {state.vectors.at(fmt::format("s{}", i)), state.vectors.at(fmt::format("y{}", i))});
   }
 
  private:
   void remember(const Vec& s, const Vec& y) {
     if (!(s.dot(y) > 1e-12 * s.norm() * y.norm())) return;
-    if (s_.size() == static_cast<std::size_t>(options_.memory)) {
-      s_.erase(s_.begin());
-      y_.erase(y_.begin());
-    }
-    s_.push_back(s);
-    y_.push_back(y);
+    if (pairs_.size() == static_cast<std::size_t>(options_.memory)) pairs_.erase(pairs_.begin());
+    pairs_.push_back({s, y});
   }
 
   /// The two-loop recursion in the free variables alone: held ones are masked out of every product.
@@ -222,28 +217,23 @@ class Lbfgs final : public Optimizer {
     const double length = std::max(free.norm(), 1e-300);
     const double cautious =
         stretch_ * (options_.first_step > 0 ? options_.first_step / length : std::min(1.0, 1 / length));
-    trial_ = s_.empty() ? cautious : stretch_;
-    Vec q = free;
-    std::vector<double> alpha(s_.size(), 0.0), sy(s_.size(), 0.0);
-    double scale = 0;
-    for (std::size_t i = s_.size(); i-- > 0;) {
-      sy[i] = s_[i].cwiseProduct(mask).dot(y_[i]);
-      if (!(sy[i] > 0)) continue;
-      const double yy = y_[i].cwiseProduct(mask).squaredNorm();
-      if (scale == 0 && yy > 0) scale = sy[i] / yy;
-      alpha[i] = s_[i].cwiseProduct(mask).dot(q) / sy[i];
-      q -= alpha[i] * y_[i].cwiseProduct(mask);
+    trial_ = pairs_.empty() ? cautious : stretch_;
+    double scale = 0;  // of the newest pair with curvature
+    for (auto pair = pairs_.rbegin(); pair != pairs_.rend(); ++pair) {
+      pair->curvature = pair->s.cwiseProduct(mask).dot(pair->y);
+      const double yy = pair->y.cwiseProduct(mask).squaredNorm();
+      if (scale == 0 && pair->curvature > 0 && yy > 0) scale = pair->curvature / yy;
     }
     if (scale == 0) {
       trial_ = cautious;
       return;
     }
-    q *= scale;
-    for (std::size_t i = 0; i < s_.size(); ++i) {
-      if (!(sy[i] > 0)) continue;
-      const double beta = y_[i].cwiseProduct(mask).dot(q) / sy[i];
-      q += (alpha[i] - beta) * s_[i].cwiseProduct(mask);
-    }
+    Vec q = free;
+    const auto newest_first = [this](long age) -> SecantPair<Vec>& {
+      return pairs_[pairs_.size() - 1 - static_cast<std::size_t>(age)];
+    };
+    apply_secant_pairs(static_cast<long>(pairs_.size()), newest_first, scale, q,
+                       [&](Vec& x) { x.array() *= mask.array(); });
     // Not a descent direction in this arithmetic: the gradient serves.
     if (q.allFinite() && q.dot(free) > 1e-12 * q.norm() * free.norm()) direction_ = -q;
   }
@@ -262,7 +252,7 @@ class Lbfgs final : public Optimizer {
   Box box_;
   Vec base_, gradient_, direction_;
   double value_ = 0, trial_ = 1, stretch_ = 1;
-  std::vector<Vec> s_, y_;
+  std::vector<SecantPair<Vec>> pairs_;  // the newest is the last
 };
 
 }  // namespace

@@ -22,7 +22,9 @@ TEST(TrainCommand, HelpHasExamples) {
 TEST(TrainCommand, DrawnDigitsAndAllOutputs) {
   const std::string report = scratch("train.html"), saved = scratch("net.json");
   const json j = run_json(
-      fmt::format("train --rows 2000 --layers 128 --epochs 8 --report {} --save {}", report, saved), 0);
+      fmt::format("train --rows 2000 --layers 128 --epochs 8 --certify-every 100 --report {} --save {}",
+                  report, saved),
+      0);
   EXPECT_EQ(j["command"], "train");
   EXPECT_EQ(j["status"], "converged");
   ASSERT_EQ(j["epochs"].size(), 8U);
@@ -34,6 +36,10 @@ TEST(TrainCommand, DrawnDigitsAndAllOutputs) {
     EXPECT_LE(e["test_error"].get<double>(), 1);
   }
   EXPECT_LT(j["epochs"][7]["test_error"].get<double>(), 0.2);
+  // Of 800 steps, 100 an epoch, each hundredth.
+  EXPECT_EQ(j["certified"]["gradients"], 8);
+  for (const json& e : j["epochs"]) EXPECT_EQ(e["certified"]["gradients"], 1);
+  EXPECT_TRUE(j["certified"]["last"]["bound"].is_number());
   long rows = 0;
   for (const json& row : j["confusion"])
     for (const json& cell : row) rows += cell.get<long>();
@@ -100,6 +106,23 @@ TEST(TrainCommand, AKeptRunGoesOnWithItsOwnRowsAndGainsAlone) {
   EXPECT_EQ(run(command + "10 --resume").code, 2);
 }
 
+/// What a run was kept in before there was one container for all.
+TEST(TrainCommand, ARunThatAnOlderVersionKeptIsRefusedByName) {
+  const std::string kept = scratch("old.ckpt");
+  const std::string command =
+      "train --rows 200 --layers 8 --epochs 100000 --seconds 0.2 --probe 0 --checkpoint " + kept;
+  ASSERT_EQ(run(command).code, 1);
+  const json line = json::parse(slurp(kept).substr(0, slurp(kept).find('\n')));
+  write("old.ckpt",
+        fmt::format("{{\"format\":\"bilevel-training\",\"identity\":\"{}\",\"version\":2}}\n0123456789abcdef",
+                    line["run"]["identity"].get<std::string>()));
+  const Result r = run(command + " --resume");
+  EXPECT_EQ(r.code, 2);
+  EXPECT_NE(r.err.find("it is a bilevel-training of version 2, and this program reads version 3"),
+            std::string::npos)
+      << r.err;
+}
+
 TEST(TrainCommand, RefusalsNameWhatIsWrong) {
   const auto refused = [](const std::string& arguments, const std::string& part) {
     const Result r = run("train " + arguments);
@@ -120,6 +143,14 @@ TEST(TrainCommand, RefusalsNameWhatIsWrong) {
   refused("--report /nowhere/report.html", "the folder /nowhere does not exist");
   const std::string data = write("labels.csv", "1,2,a\n2,3,b\n1,1,a\n3,3,b\n2,1,a\n");
   refused(data + " --test " + data, "is the data itself");
+  for (const char* bad : {"20-", "-4", "a", "20--4", "0", "20-7x-4"})
+    refused(fmt::format("--layers={}", bad), "joined by '-'");
+  refused(data + " --test 1.5", "--test 1.5 must be a file or a share between 0 and 1");
+  // The library's names of options are those of C++, the program's its own.
+  refused("--weight-decay=-1 --points 3", "--weight-decay -1 must be zero or more; --points 3 must be even");
+  refused("--layers 144-9-9-9-10 --nudged-steps 2",
+          "--nudged-steps 2: the nudge of the outputs would not reach the first of 4 layers");
+  refused("--estimator backpropagation", "--estimator backpropagation is for --energy predictive-coding");
 }
 
 TEST(TrainCommand, CtrlCKeepsTheRunAndResumeGoesOn) {

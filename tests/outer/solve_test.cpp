@@ -362,7 +362,7 @@ TEST_F(CheckpointFile, WhatDoesNotFitTogetherIsRefused) {
   const auto with = [&](const std::function<void(nlohmann::json&)>& change) {
     nlohmann::json file = nlohmann::json::parse(text);
     change(file["run"]);
-    return refusal(sealed("bilevel-checkpoint", 5, file["run"].dump()));
+    return refusal(sealed(checkpoint_file, file["run"].dump()));
   };
   EXPECT_EQ(with([](nlohmann::json&) {}), "");
   const std::string one = "AAAAAAAA8D8=";

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <bilevel/inner/step.hpp>
+#include <bilevel/space/adam_moments.hpp>
 
 namespace bilevel {
 
@@ -49,6 +50,7 @@ class Adam final : public Step<V> {
   void pushforward(const V& gradient, Motion<V>& tangent) override;
 
  private:
+  AdamMoments moments() const { return {options_.first_decay, options_.second_decay}; }
   void update_moments(const V& gradient, double k, V& m, V& v, V& largest, V& x, V& y) const;
   // v̂ starts at floor², which keeps √v̂ ≥ floor. In float the square must not underflow.
   double least() const { return std::max(options_.floor * options_.floor, 1e-30); }
@@ -75,17 +77,10 @@ std::optional<Stop> Adam<V>::begin(Nudged<V>&, State<V>& state) {
 /// m, v and v̂ of the k-th iteration, k from 1; x and y are scratch.
 template <Vector V>
 void Adam<V>::update_moments(const V& gradient, double k, V& m, V& v, V& largest, V& x, V& y) const {
-  const double b1 = options_.first_decay, b2 = options_.second_decay;
-  Space<V>::scale(b1, m);
-  Space<V>::axpy(1 - b1, gradient, m);
-  Space<V>::copy(gradient, x);
-  Space<V>::multiply(gradient, x);
-  Space<V>::scale(b2, v);
-  Space<V>::axpy(1 - b2, x, v);
-
+  moments().update(gradient, m, v, x);
   // max(v̂, w) by clamp: both are ≥ 0, so their sum is an upper bound that never cuts.
   Space<V>::copy(v, x);
-  Space<V>::scale(1 / (1 - std::pow(b2, k)), x);
+  Space<V>::scale(1 / moments().second_weight(k), x);
   Space<V>::copy(largest, y);
   Space<V>::axpy(1, x, y);
   Space<V>::clamp(x, y, largest);
@@ -100,7 +95,7 @@ std::optional<Stop> Adam<V>::advance(Nudged<V>&, State<V>& state) {
   Space<V>::sqrt(y);
   Space<V>::copy(m, x);
   Space<V>::divide(y, x);
-  Space<V>::axpy(-options_.step / (1 - std::pow(options_.first_decay, k)), x, state.phi);
+  Space<V>::axpy(-options_.step / moments().first_weight(k), x, state.phi);
   state.evaluated = false;
   return {};
 }
@@ -115,8 +110,8 @@ void Adam<V>::differentiate(State<V>& state) {
   V &q = work_[0], &h = work_[1], &largest = work_[2], &s = work_[3], &p = work_[4], &ones = work_[5];
   V &x = state.memory[3], &y = state.memory[4];
   const double k = static_cast<double>(state.iteration + 1);
-  const double alpha = options_.step / (1 - std::pow(options_.first_decay, k));
-  correction_ = 1 / (1 - std::pow(options_.second_decay, k));
+  const double alpha = options_.step / moments().first_weight(k);
+  correction_ = 1 / moments().second_weight(k);
 
   Space<V>::copy(state.memory[0], q);
   Space<V>::copy(state.memory[1], h);

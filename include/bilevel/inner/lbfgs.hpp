@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <bilevel/inner/wolfe_search.hpp>
+#include <bilevel/space/secant_pair.hpp>
 
 namespace bilevel {
 
@@ -37,11 +38,7 @@ class Lbfgs final : public Step<V>, public InverseApproximation<V> {
   std::size_t bytes() const override;
 
  private:
-  struct Pair {
-    V s, y;              // φ_{k+1} − φ_k and the change of the gradient
-    double curvature;    // sᵀy > 0
-    double coefficient;  // of the two-loop recursion
-  };
+  using Pair = SecantPair<V>;
   Pair& pair(long age) { return pairs_[static_cast<std::size_t>((next_ - 1 - age + slots_) % slots_)]; }
   void recur(V& p, long count);
   void find_direction(const State<V>& state);
@@ -79,17 +76,10 @@ std::optional<Stop> Lbfgs<V>::begin(Nudged<V>&, State<V>& state) {
 template <Vector V>
 void Lbfgs<V>::recur(V& p, long count) {
   if (count == 0) return;
-  for (long age = 0; age < count; ++age) {
-    Pair& k = pair(age);
-    k.coefficient = Space<V>::dot(k.s, p) / k.curvature;
-    Space<V>::axpy(-k.coefficient, k.y, p);
-  }
   const Pair& newest = pair(0);
-  Space<V>::scale(newest.curvature / Space<V>::dot(newest.y, newest.y), p);
-  for (long age = count - 1; age >= 0; --age) {
-    const Pair& k = pair(age);
-    Space<V>::axpy(k.coefficient - Space<V>::dot(k.y, p) / k.curvature, k.s, p);
-  }
+  const double scale = newest.curvature / Space<V>::dot(newest.y, newest.y);
+  apply_secant_pairs(
+      count, [this](long age) -> Pair& { return pair(age); }, scale, p, [](V&) {});
 }
 
 template <Vector V>

@@ -3,9 +3,13 @@
 #include <string>
 #include <vector>
 
+#include <bilevel/files/container.hpp>
 #include <bilevel/models/tune.hpp>
 
 namespace bilevel::models {
+
+/// Version 1 had no checksum, 2 not the best states.
+inline constexpr FileKind grid_file{"bilevel-grid", 3};
 
 /// The values of a grid so far with the states at the last and at the best one, kept in a file so that a
 /// killed run goes on from there with the same numbers.

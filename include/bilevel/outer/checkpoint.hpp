@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include <bilevel/files/container.hpp>
 #include <bilevel/gradient/certificate.hpp>
 #include <bilevel/outcome/cost.hpp>
 #include <bilevel/outer/optimizer.hpp>
@@ -51,16 +51,11 @@ struct Checkpoint {
   std::vector<HistoryEntry> history;
 };
 
-/// FNV-1a: notices damage, and tells one set of bounds from another.
-std::uint64_t checksum(std::string_view bytes);
+/// Tells one set of bounds from another.
 std::uint64_t checksum(const Eigen::VectorXd& numbers);
 
-/// The container of all that is kept and resumed: {"format":…,"version":…,"checksum":…,"run":RUN}, where RUN
-/// is JSON and the checksum is that of its text.
-std::string sealed(std::string_view format, int version, std::string run);
-/// RUN once more. Throws InvalidInput (or a parse error of JSON) where the text is damaged, of another format
-/// or of another version.
-std::string_view unsealed(std::string_view text, std::string_view format, int version);
+/// Version 4 had the ledger by position.
+inline constexpr FileKind checkpoint_file{"bilevel-checkpoint", 5};
 
 /// Replaces the file atomically, and where `durable` flushes it to the disk; an empty string on success, else
 /// what went wrong.

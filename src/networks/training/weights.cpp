@@ -4,8 +4,9 @@
 #include <limits>
 
 #include <bilevel/networks/weight_steps.hpp>
+#include <bilevel/space/adam_moments.hpp>
 
-namespace training {
+namespace bilevel::networks {
 namespace {
 
 using Couplings = Eigen::Map<Eigen::MatrixXf>;
@@ -13,8 +14,8 @@ using ConstCouplings = Eigen::Map<const Eigen::MatrixXf>;
 
 }  // namespace
 
-Weights::Weights(const Settings& s, Eigen::VectorXf theta)
-    : adam_(s.optimizer == "adam"),
+Weights::Weights(const TrainSettings& s, Eigen::VectorXf theta)
+    : adam_(s.optimizer == WeightOptimizer::adam),
       momentum_(s.momentum),
       least_(s.architecture.resistive() ? 0 : -std::numeric_limits<float>::infinity()),
       theta_(std::move(theta)) {
@@ -26,7 +27,7 @@ Weights::Weights(const Settings& s, Eigen::VectorXf theta)
   }
   if (s.centred) {
     const auto& a = s.architecture;
-    const auto middle = static_cast<float>(bilevel::networks::middle_of(a.activation));
+    const auto middle = static_cast<float>(middle_of(a.activation));
     Index sums = 0;
     for (Index k = 2; k <= a.depth(); ++k) {
       centred_.push_back({a.layer(k), a.layer(k - 1), k < a.depth() ? middle : 0, middle,
@@ -73,24 +74,22 @@ void Weights::step(const Eigen::VectorXf& given, double factor) {
   ++steps;
   if (!centred_.empty()) centre(given, factor);
   const Eigen::VectorXf& gradient = centred_.empty() ? given : gradient_;
-  constexpr double beta1 = 0.9, beta2 = 0.999;
-  const double first_correction = 1 - std::pow(beta1, static_cast<double>(steps)),
-               second_correction = 1 - std::pow(beta2, static_cast<double>(steps));
+  constexpr AdamMoments moments;
+  const auto count = static_cast<double>(steps);
   for (const Piece& piece : pieces_) {
     const double rate = factor * piece.rate, keep = 1 - rate * piece.decay;
     const float* const g = gradient.data() + piece.first;
     float* const w = theta_.data() + piece.first;
     if (adam_)
-      bilevel::networks::adam_step(piece.count, keep, rate / first_correction, 1 / second_correction, beta1,
-                                   beta2, 1e-8, g, first_moment.data() + piece.first,
-                                   second_moment.data() + piece.first, least_, w);
+      adam_step(piece.count, keep, rate / moments.first_weight(count), 1 / moments.second_weight(count),
+                moments.first_decay, moments.second_decay, 1e-8, g, first_moment.data() + piece.first,
+                second_moment.data() + piece.first, least_, w);
     else if (momentum_ > 0)
-      bilevel::networks::momentum_step(piece.count, keep, rate, momentum_, g,
-                                       first_moment.data() + piece.first, least_, w);
+      momentum_step(piece.count, keep, rate, momentum_, g, first_moment.data() + piece.first, least_, w);
     else
-      bilevel::networks::descent_step(piece.count, keep, rate, g, least_, w);
+      descent_step(piece.count, keep, rate, g, least_, w);
   }
   move_biases_along();
 }
 
-}  // namespace training
+}  // namespace bilevel::networks

@@ -3,9 +3,13 @@
 #include <string>
 #include <vector>
 
-#include "trainer.hpp"
+#include <bilevel/files/container.hpp>
+#include <bilevel/networks/train.hpp>
 
-namespace training {
+namespace bilevel::networks {
+
+/// Versions 1 and 2 had a form of their own.
+inline constexpr FileKind training_file{"bilevel-training", 3};
 
 /// All that a run needs to go on as if it had not been stopped.
 struct KeptTraining {
@@ -16,15 +20,16 @@ struct KeptTraining {
   double cost = 0, wrong = 0, residual = 0,
          nudged_residual = 0;  ///< sums over the samples of the present epoch
   Index samples = 0;
+  CertifiedGradients certified;  ///< in the present epoch
   Eigen::VectorXf theta, first_moment, second_moment, states;
   std::vector<Epoch> epochs;
 };
 
-/// Replaces the file atomically; an empty string on success, else what went wrong. One line of JSON, then the
-/// numbers as bytes.
+/// Replaces the file atomically; an empty string on success, else what went wrong. The vectors are the bytes
+/// of the container.
 [[nodiscard]] std::string write_kept(const std::string& path, const std::string& identity,
                                      const KeptTraining& kept);
 /// Throws InvalidInput that names the file and what is wrong: missing, truncated, damaged, or of another run.
 KeptTraining read_kept(const std::string& path, const std::string& identity);
 
-}  // namespace training
+}  // namespace bilevel::networks

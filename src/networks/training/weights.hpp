@@ -2,14 +2,14 @@
 
 #include <vector>
 
-#include "task.hpp"
+#include <bilevel/networks/training_options.hpp>
 
-namespace training {
+namespace bilevel::networks {
 
 /// θ, and how it moves. Sizes and rates are fixed for an epoch; nothing is allocated in a step.
 class Weights {
  public:
-  explicit Weights(const Settings& settings, Eigen::VectorXf theta);
+  explicit Weights(const TrainSettings& settings, Eigen::VectorXf theta);
 
   const Eigen::VectorXf& theta() const { return theta_; }
   void set_theta(const Eigen::VectorXf& theta) { theta_ = theta; }
@@ -27,7 +27,7 @@ class Weights {
   };
   /// Weights between the layers `below` and `layer`, whose activities move about these middles.
   struct Centred {
-    bilevel::networks::LayerParameters layer, below;
+    LayerParameters layer, below;
     float middle, middle_below;
     double rate, decay;
     Index sums;  // where the sums of its rows, then of its columns, are in sums_
@@ -45,4 +45,4 @@ class Weights {
   Eigen::VectorXf theta_;
 };
 
-}  // namespace training
+}  // namespace bilevel::networks

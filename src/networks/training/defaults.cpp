@@ -3,16 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-namespace training {
+namespace bilevel::networks {
 namespace {
 
-namespace networks = bilevel::networks;
-using networks::Architecture;
-using networks::Energy;
-
-constexpr Defaults clipped_hopfield{.activation = networks::Activation::clip,
-                                    .read_out = networks::ReadOut::squared,
-                                    .hidden = "512",
+constexpr Defaults clipped_hopfield{.activation = Activation::clip,
+                                    .read_out = ReadOut::squared,
+                                    .hidden = 512,
                                     .estimator = "ep-central",
                                     .beta = 0.5,
                                     .epochs = 25,
@@ -21,12 +17,12 @@ constexpr Defaults clipped_hopfield{.activation = networks::Activation::clip,
                                     .descent_rate = 0.1,
                                     .descent_upper = 0.5,
                                     .adam_rate = 1.5e-3,
-                                    .optimizer = "adam",
+                                    .optimizer = WeightOptimizer::adam,
                                     .free_steps = 6,
                                     .nudged_steps = 4};
-constexpr Defaults smooth_hopfield{.activation = networks::Activation::tanh,
-                                   .read_out = networks::ReadOut::cross_entropy,
-                                   .hidden = "512",
+constexpr Defaults smooth_hopfield{.activation = Activation::tanh,
+                                   .read_out = ReadOut::cross_entropy,
+                                   .hidden = 512,
                                    .estimator = "ep-central",
                                    .beta = 0.4,
                                    .epochs = 15,
@@ -34,12 +30,12 @@ constexpr Defaults smooth_hopfield{.activation = networks::Activation::tanh,
                                    .decay = 0.85,
                                    .descent_rate = 0.05,
                                    .adam_rate = 3e-3,
-                                   .optimizer = "adam",
+                                   .optimizer = WeightOptimizer::adam,
                                    .free_steps = 4,
                                    .nudged_steps = 6};
-constexpr Defaults predictive_coding{.activation = networks::Activation::sigmoid,
-                                     .read_out = networks::ReadOut::cross_entropy,
-                                     .hidden = "1000",
+constexpr Defaults predictive_coding{.activation = Activation::sigmoid,
+                                     .read_out = ReadOut::cross_entropy,
+                                     .hidden = 1000,
                                      .estimator = "ep-forward-2",
                                      .beta = 1,
                                      .epochs = 30,
@@ -48,12 +44,12 @@ constexpr Defaults predictive_coding{.activation = networks::Activation::sigmoid
                                      .step = 0.2,
                                      .descent_rate = 0.05,
                                      .adam_rate = 3e-3,
-                                     .optimizer = "adam",
+                                     .optimizer = WeightOptimizer::adam,
                                      .free_steps = 1,
                                      .nudged_steps = 20};
-constexpr Defaults resistive{.activation = networks::Activation::diode,
-                             .read_out = networks::ReadOut::squared,
-                             .hidden = "100",
+constexpr Defaults resistive{.activation = Activation::diode,
+                             .read_out = ReadOut::squared,
+                             .hidden = 100,
                              .estimator = "ep-central",
                              .beta = 0.5,
                              .epochs = 10,
@@ -61,7 +57,7 @@ constexpr Defaults resistive{.activation = networks::Activation::diode,
                              .decay = 0.9,
                              .descent_rate = 0.006,
                              .adam_rate = 0.011,
-                             .optimizer = "sgd",
+                             .optimizer = WeightOptimizer::sgd,
                              .free_steps = 2,
                              .nudged_steps = 4};
 
@@ -71,16 +67,16 @@ long hidden_layers(const Architecture& a) {
 
 }  // namespace
 
-const Defaults& defaults_of(Energy energy, const std::string& activation) {
+const Defaults& defaults_of(Energy energy, std::optional<Activation> activation) {
   if (energy == Energy::predictive_coding) return predictive_coding;
   if (energy == Energy::resistive) return resistive;
-  return activation.empty() || activation == "clip" ? clipped_hopfield : smooth_hopfield;
+  return activation.value_or(Activation::clip) == Activation::clip ? clipped_hopfield : smooth_hopfield;
 }
 
-std::string_view optimizer_for(const Architecture& a, const Defaults& d) {
+WeightOptimizer optimizer_for(const Architecture& a, const Defaults& d) {
   // A nudge fades on its way down, most of all in a circuit: one rate cannot suit gradients of which each
   // layer's are a fraction of those above. Adam asks for their signs alone.
-  return hidden_layers(a) > 1 ? "adam" : d.optimizer;
+  return hidden_layers(a) > 1 ? WeightOptimizer::adam : d.optimizer;
 }
 
 double input_gain_for(const Architecture& a, double feature_size) {
@@ -122,8 +118,7 @@ std::vector<double> rates_for(const Architecture& a, const Defaults& d, bool ada
     if (adam && a.resistive())
       rate /= std::sqrt(static_cast<double>((k == 1 ? 2 : 1) * a.width(k - 1)));
     else if (adam && a.energy == Energy::hopfield)
-      rate *= networks::weight_size(a, k) / static_cast<double>(hidden) *
-              (width > 0 ? std::sqrt(128 / width) : 1);
+      rate *= weight_size(a, k) / static_cast<double>(hidden) * (width > 0 ? std::sqrt(128 / width) : 1);
     rates.push_back(rate);
   }
   return rates;
@@ -138,22 +133,22 @@ Index batch_for(const Architecture& a, const Defaults& d, Index rows) {
   return std::clamp(rows / steps, std::min(least, most), most);
 }
 
-long steps_to_cross(const Architecture& a, networks::Schedule schedule, bool nudged) {
+long steps_to_cross(const Architecture& a, Schedule schedule, bool nudged) {
   const long depth = static_cast<long>(a.depth());
   const bool predictive = a.energy == Energy::predictive_coding;
   // The free phase of predictive coding begins with the forward pass.
   if (predictive && !nudged) return 1;
   switch (schedule) {
-    case networks::Schedule::even_odd:
+    case Schedule::even_odd:
       return nudged ? depth / 2 + 1 : (depth + 1) / 2;
     // Upwards first; predictive coding downwards first.
-    case networks::Schedule::sweep:
+    case Schedule::sweep:
       return nudged && !predictive && depth > 1 ? 2 : 1;
-    case networks::Schedule::synchronous:
-    case networks::Schedule::gradient:
+    case Schedule::synchronous:
+    case Schedule::gradient:
       return depth;
   }
   return depth;
 }
 
-}  // namespace training
+}  // namespace bilevel::networks

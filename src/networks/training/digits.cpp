@@ -1,11 +1,12 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <random>
 #include <string_view>
 
-#include "dataset.hpp"
+#include <bilevel/networks/training_data.hpp>
 
-namespace training {
+namespace bilevel::networks {
 namespace {
 
 // Seven rows of five, the way pocket calculators drew them.
@@ -23,12 +24,10 @@ constexpr std::array<std::array<std::string_view, 7>, 10> glyphs{{
 }};
 constexpr int side = 12;
 
-}  // namespace
-
-void draw_digits(Index count, std::uint64_t seed, Part& part) {
+void draw_digits(Index count, std::uint64_t seed, LabelledSamples& part) {
   std::mt19937_64 engine(seed);
   const auto uniform = [&] { return static_cast<float>(engine() >> 40) * 0x1p-24f; };
-  part.inputs = Matrix::Zero(side * side, count);
+  part.inputs = Eigen::MatrixXf::Zero(side * side, count);
   part.labels.resize(static_cast<std::size_t>(count));
   for (Index n = 0; n < count; ++n) {
     const int digit = static_cast<int>(engine() % 10);
@@ -58,4 +57,22 @@ void draw_digits(Index count, std::uint64_t seed, Part& part) {
   }
 }
 
-}  // namespace training
+}  // namespace
+
+TrainingData drawn_digits(Index train_rows, std::uint64_t seed, Index test_rows) {
+  if (train_rows < 1 || test_rows < 1)
+    throw InvalidInput(fmt::format("{} and {} pictures cannot be drawn", train_rows, test_rows));
+  TrainingData out;
+  out.generated = true;
+  out.image = {{side, side}};
+  out.scaling = "grey values from 0 to 1";
+  for (int digit = 0; digit < 10; ++digit) out.classes.push_back(fmt::format("{}", digit));
+  out.train.source = out.test.source = "generated pictures of digits";
+  draw_digits(train_rows, 1000 + seed, out.train);
+  draw_digits(test_rows, 1000000 + seed, out.test);
+  out.shift = Eigen::VectorXd::Zero(out.features());
+  out.factor = Eigen::VectorXd::Ones(out.features());
+  return out;
+}
+
+}  // namespace bilevel::networks

@@ -1,0 +1,154 @@
+#include "kept_training.hpp"
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include <nlohmann/json.hpp>
+
+#include <bilevel/encoding/foreign_json.hpp>
+#include <bilevel/files/atomic_file.hpp>
+
+namespace bilevel::networks {
+namespace {
+
+using Json = nlohmann::json;
+
+Json number_or_null(double x) {
+  return std::isfinite(x) ? Json(x) : Json(nullptr);
+}
+
+/// act(name, field) for each number of what was certified, and of an epoch.
+template <class C, class Act>
+void for_each_number(C& c, Act&& act) requires std::is_same_v<std::remove_const_t<C>, CertifiedGradients> {
+  act("trusted", c.trusted), act("doubtful", c.doubtful), act("untrusted", c.untrusted);
+  act("rigorous", c.rigorous), act("estimated", c.estimated), act("none", c.none);
+  act("certifying", c.seconds);
+}
+template <class E, class Act>
+void for_each_number(E& e, Act&& act) requires std::is_same_v<std::remove_const_t<E>, Epoch> {
+  act("train_error", e.train_error), act("test_error", e.test_error);
+  act("train_cost", e.train_cost), act("test_cost", e.test_cost);
+  act("samples_per_second", e.samples_per_second);
+  act("relaxation_residual", e.relaxation_residual), act("nudged_residual", e.nudged_residual);
+  act("gradient_cosine", e.gradient_cosine), act("gradient_error", e.gradient_error);
+  act("learning_rate", e.learning_rate), act("seconds", e.seconds);
+  for_each_number(e.certified, act);
+}
+
+template <class Part>
+Json encoded(const Part& part) {
+  Json j = Json::object();
+  for_each_number(part, [&](const char* name, auto value) {
+    if constexpr (std::is_floating_point_v<decltype(value)>)
+      j[name] = number_or_null(value);
+    else
+      j[name] = value;
+  });
+  return j;
+}
+
+template <class Part>
+void decode(const Json& j, Part& part) {
+  for_each_number(part, [&](const char* name, auto& value) {
+    const Json& one = j.at(name);
+    if constexpr (std::is_floating_point_v<std::remove_reference_t<decltype(value)>>)
+      value = one.is_null() ? unknown : one.get<double>();
+    else
+      value = whole_number(one, 0);
+  });
+}
+
+template <class K>
+auto vectors_of(K& kept) {
+  return std::array{&kept.theta, &kept.first_moment, &kept.second_moment, &kept.states};
+}
+
+KeptTraining decoded(const Json& j, std::string_view bytes) {
+  KeptTraining k;
+  k.epoch = static_cast<int>(whole_number(j.at("epoch"), 0, std::numeric_limits<int>::max()));
+  k.batch = whole_number(j.at("batch"), 0);
+  k.steps = whole_number(j.at("steps"), 0);
+  k.seconds = j.at("seconds");
+  k.epoch_seconds = j.at("epoch_seconds");
+  const Json& sums = j.at("sums");
+  k.cost = sums.at(0), k.wrong = sums.at(1), k.residual = sums.at(2), k.nudged_residual = sums.at(3),
+  k.samples = whole_number(sums.at(4), 0);
+  decode(j.at("certified"), k.certified);
+  std::size_t at = 0, which = 0;
+  for (auto* each : vectors_of(k)) {
+    const auto size = static_cast<std::size_t>(whole_number(j.at("sizes").at(which++), 0));
+    if (size > (bytes.size() - at) / sizeof(float)) throw InvalidInput("it is cut off");
+    each->resize(static_cast<Index>(size));
+    if (size > 0) std::memcpy(each->data(), bytes.data() + at, size * sizeof(float));
+    at += size * sizeof(float);
+  }
+  for (const Json& fields : j.at("epochs")) {
+    Epoch e;
+    e.epoch = static_cast<int>(k.epochs.size()) + 1;
+    decode(fields, e);
+    k.epochs.push_back(e);
+  }
+  if (k.epoch != static_cast<int>(k.epochs.size()) || at != bytes.size()) throw InvalidInput("it is damaged");
+  return k;
+}
+
+}  // namespace
+
+std::string run_identity(const TrainingData& d, const TrainSettings& s) {
+  const auto& x = d.train.inputs;
+  const std::string_view bytes(reinterpret_cast<const char*>(x.data()),
+                               sizeof(float) * static_cast<std::size_t>(x.size()));
+  const std::string_view labels(reinterpret_cast<const char*>(d.train.labels.data()),
+                                sizeof(int) * d.train.labels.size());
+  return fmt::format(
+      "train {:016x} {:016x} {:016x} {} {} {} {} gains {} {} {} batch={} seed={}", checksum(bytes),
+      checksum(labels), checksum(fmt::format("{}", fmt::join(d.classes, "\n"))), name(s.architecture.energy),
+      fmt::join(s.architecture.layers, "-"), name(s.architecture.activation), name(s.architecture.read_out),
+      s.architecture.input_gain, s.architecture.gain, name(s.optimizer), s.batch, s.seed);
+}
+
+std::string write_kept(const std::string& path, const std::string& identity, const KeptTraining& k) {
+  std::string bytes;
+  Json sizes = Json::array();
+  for (const auto* each : vectors_of(k)) {
+    sizes.push_back(each->size());
+    bytes.append(reinterpret_cast<const char*>(each->data()),
+                 sizeof(float) * static_cast<std::size_t>(each->size()));
+  }
+  Json epochs = Json::array();
+  for (const Epoch& e : k.epochs) epochs.push_back(encoded(e));
+  const Json run{{"identity", identity},
+                 {"epoch", k.epoch},
+                 {"batch", k.batch},
+                 {"steps", k.steps},
+                 {"seconds", k.seconds},
+                 {"epoch_seconds", k.epoch_seconds},
+                 {"sums", {k.cost, k.wrong, k.residual, k.nudged_residual, k.samples}},
+                 {"certified", encoded(k.certified)},
+                 {"sizes", sizes},
+                 {"epochs", epochs}};
+  return replace_file(path, sealed(training_file, run.dump(), bytes));
+}
+
+KeptTraining read_kept(const std::string& path, const std::string& identity) {
+  const auto refuse = [&](const std::string& why) {
+    return InvalidInput(fmt::format("cannot resume from {}: {}; begin anew without resuming", path, why));
+  };
+  const std::optional<std::string> text = read_file(path);
+  if (!text) throw refuse("the file cannot be read");
+  try {
+    const Contents contents = unsealed(*text, training_file);
+    const Json j = Json::parse(contents.run);
+    if (j.at("identity") != identity)
+      throw InvalidInput("it keeps a run on other data or with another network");
+    return decoded(j, contents.bytes);
+  } catch (const Json::exception&) {
+    throw refuse("it is damaged");
+  } catch (const InvalidInput& error) {
+    throw refuse(error.what());
+  }
+}
+
+}  // namespace bilevel::networks

@@ -1,0 +1,171 @@
+#include "training_cases.hpp"
+
+#include <atomic>
+#include <fstream>
+
+#include "networks/training/kept_training.hpp"
+
+namespace {
+
+using namespace training_cases;
+
+TEST(Train, AStopDuringATestLeavesTimeForTheLastLook) {
+  Task task = small_task();
+  task.probe = 0;
+  task.certify_every = -1;  // which asks whether to stop, as often as there is time for it
+  const TrainingData data = load(task);
+  const TrainSettings settings = resolve_options(task, data);
+  std::atomic<int> calls = 0;
+  int after_test = 0;
+  TrainControl control;
+  control.interrupted = [&] {
+    ++calls;
+    return false;
+  };
+  control.callback = [&](const Epoch& e) {
+    if (e.epoch == 1) after_test = calls;
+    return true;
+  };
+  train(data, settings, control);
+  // The last call before an epoch is over follows its test; those before that are the test's own.
+  calls = 0;
+  control.interrupted = [&] { return ++calls >= after_test - 1; };
+  const TrainedNetwork cut = train(data, settings, control);
+  EXPECT_EQ(cut.status, Status::interrupted);
+  EXPECT_TRUE(cut.epochs.empty());
+  EXPECT_EQ(cut.predicted.size(), static_cast<std::size_t>(data.test.rows()));
+}
+
+TEST(Train, AStoppedRunGoesOnToTheSameBits) {
+  for (const bool persistent : {false, true}) {
+    SCOPED_TRACE(persistent);
+    Task task = small_task();
+    task.persistent = persistent;
+    task.momentum = 0.5;
+    task.estimator = "ep-random-sign";
+    task.noise = 0.01;
+    const TrainingData data = load(task);
+    const TrainSettings settings = resolve_options(task, data);
+    const TrainedNetwork whole = train(data, settings);
+    // Asked in the middle of phases, of tests and of probes; later every time, so that there is an end.
+    int stops = 0;
+    std::atomic<int> calls = 0;
+    TrainControl control{.checkpoint = scratch("run.ckpt"), .identity = "this"};
+    control.interrupted = [&] { return ++calls > 150 * (stops + 1); };
+    TrainedNetwork parts = train(data, settings, control);
+    for (; parts.status == Status::interrupted; ++stops) {
+      control.resume = true;
+      calls = 0;
+      parts = train(data, settings, control);
+    }
+    EXPECT_GE(stops, 2);
+    EXPECT_EQ(parts.theta(), whole.theta());
+    ASSERT_EQ(parts.epochs.size(), whole.epochs.size());
+    for (std::size_t i = 0; i < whole.epochs.size(); ++i) {
+      EXPECT_EQ(parts.epochs[i].train_error, whole.epochs[i].train_error);
+      EXPECT_EQ(parts.epochs[i].test_error, whole.epochs[i].test_error);
+    }
+    control.identity = "another";
+    EXPECT_COMPLAINT(train(data, settings, control), "on other data or with another network");
+  }
+}
+
+TEST(Train, ARunThatDivergesKeepsTheLastGoodWeights) {
+  Task task = small_task();
+  task.energy = Energy::predictive_coding;
+  task.optimizer = WeightOptimizer::sgd;
+  task.learning_rate = 1e-3;
+  task.epochs = 1;
+  const TrainingData data = load(task);
+  const TrainedNetwork good = train(data, task);
+  // The second epoch has a rate that nothing survives.
+  task.epochs = 2;
+  TrainSettings settings = resolve_options(task, data);
+  settings.decay = 1e12;
+  TrainControl control{.checkpoint = scratch("diverged.ckpt"), .identity = "this"};
+  const TrainedNetwork result = train(data, settings, control);
+  EXPECT_EQ(result.status, Status::diverged);
+  EXPECT_NE(result.message.find("in epoch 2"), std::string::npos) << result.message;
+  EXPECT_EQ(result.theta(), good.theta());
+  EXPECT_TRUE(result.outputs.allFinite());
+  const KeptTraining kept = read_kept(control.checkpoint, "this");
+  EXPECT_EQ(kept.theta, good.theta());
+  EXPECT_EQ(kept.epoch, 1);
+}
+
+/// What only the last step of an epoch does is seen before the weights count as good.
+TEST(Train, AnEpochThatEndsBadlyIsNotKept) {
+  Task task = small_task();
+  task.activation = Activation::tanh;
+  task.read_out = ReadOut::squared;
+  task.optimizer = WeightOptimizer::sgd;
+  task.batch = 600;
+  for (const double rate : {20.0, 1e39}) {
+    task.learning_rate = rate;
+    const TrainingData data = load(task);
+    TrainControl control{.checkpoint = scratch("bad.ckpt"), .identity = "this"};
+    const TrainSettings settings = resolve_options(task, data);
+    const TrainedNetwork result = train(data, settings, control);
+    EXPECT_EQ(result.status, Status::diverged) << rate;
+    EXPECT_NE(result.message.find("the weights of the start are kept"), std::string::npos) << result.message;
+    EXPECT_EQ(result.remedy.find("`learning_rate`"), 0U) << result.remedy;
+    EXPECT_EQ(result.theta(), initial_parameters(settings.architecture, 1, settings.scale).cast<float>());
+    EXPECT_EQ(read_kept(control.checkpoint, "this").theta, result.theta());
+  }
+}
+
+TEST(Train, AKeptRunIsNotCutShort) {
+  Task task = small_task();
+  const TrainingData data = load(task);
+  TrainControl control{.checkpoint = scratch("long.ckpt"), .identity = "this"};
+  ASSERT_EQ(train(data, task, control).status, Status::converged);
+  control.resume = true;
+  task.epochs = 2;
+  EXPECT_COMPLAINT(train(data, task, control), "it has 3 epochs already, and `epochs` is 2");
+}
+
+TEST(KeptTraining, DamageIsNoticed) {
+  KeptTraining kept;
+  kept.theta = Eigen::VectorXf::LinSpaced(100, 0, 1);
+  kept.epochs.resize(2);
+  kept.epoch = 2;
+  const std::string path = scratch("kept");
+  ASSERT_EQ(write_kept(path, "me", kept), "");
+  EXPECT_EQ(read_kept(path, "me").theta, kept.theta);
+  EXPECT_EQ(read_kept(path, "me").epochs.size(), 2U);
+  std::string text;
+  {
+    std::ifstream file(path, std::ios::binary);
+    text.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  for (std::size_t cut = 0; cut < text.size(); cut += 37)
+    EXPECT_NE(refusal([&] { read_kept(write("cut", text.substr(0, cut)), "me"); }), "accepted") << cut;
+  for (const std::size_t at : {text.size() - 50, text.find("\"batch\":0") + 8}) {
+    std::string flipped = text;
+    flipped[at] ^= 1;
+    EXPECT_COMPLAINT(read_kept(write("flipped", flipped), "me"), "damaged");
+  }
+}
+
+TEST(Train, ACallbackThatHasSeenEnoughStopsTheRun) {
+  const Task task = small_task();
+  const TrainingData data = load(task);
+  TrainControl control;
+  control.callback = [](const Epoch& e) { return e.epoch < 2; };
+  const TrainedNetwork result = train(data, task, control);
+  EXPECT_EQ(result.status, Status::interrupted);
+  EXPECT_EQ(result.message, "stopped after epoch 2");
+  EXPECT_EQ(result.epochs.size(), 2U);
+}
+
+/// As versions 1 and 2 wrote them: a line of JSON, the numbers, a checksum.
+TEST(KeptTraining, FilesOfOlderVersionsAreRefusedByName) {
+  const std::string path = write(
+      "old.ckpt",
+      "{\"format\":\"bilevel-training\",\"batch\":0,\"identity\":\"me\",\"version\":2}\n0123456789abcdef");
+  EXPECT_COMPLAINT(read_kept(path, "me"),
+                   "it is a bilevel-training of version 2, and this program reads version 3");
+  EXPECT_COMPLAINT(read_kept(path, "me"), path);
+}
+
+}  // namespace
