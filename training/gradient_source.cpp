@@ -56,10 +56,11 @@ class ByLibrary final : public GradientSource {
     bilevel::EstimatorOptions options;
     options.certificate.enabled = false;
     options.adjoint.relative_tolerance = 1e-6;
-    options.beta = settings_.estimator.starts_with("ep-") ? settings_.propagation.beta : 0;
+    const bilevel::EstimatorChoice choice = bilevel::estimator_named(settings_.estimator);
+    options.beta = bilevel::nudges(choice) ? settings_.propagation.beta : 0;
     options.seed = settings_.seed;
     const auto estimator =
-        bilevel::make_estimator<Eigen::VectorXd>(settings_.estimator, problem, relaxation, options);
+        bilevel::make_estimator<Eigen::VectorXd>(bilevel::with_options(choice, options), problem, relaxation);
     const auto estimate = estimator->estimate(wide, {});
     BatchOutcome outcome;
     out = estimate.gradient.cast<float>();

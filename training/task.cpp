@@ -73,11 +73,12 @@ void choose_estimator(Settings& s, int points) {
     s.route = Route::backpropagation;
     return;
   }
+  const bilevel::EstimatorChoice* choice = bilevel::find_estimator(s.estimator);
   const auto& known = bilevel::estimator_names();
-  if (std::find(known.begin(), known.end(), s.estimator) == known.end() || s.estimator == "auto")
+  if (!choice || std::holds_alternative<bilevel::AutomaticOptions>(*choice))
     throw InvalidInput(fmt::format("there is no --estimator {}; known are {}, backpropagation", s.estimator,
                                    fmt::join(known.begin() + (known.front() == "auto"), known.end(), ", ")));
-  const bool holomorphic = s.estimator == "ep-holomorphic";
+  const bool holomorphic = std::holds_alternative<bilevel::HolomorphicOptions>(*choice);
   if (holomorphic && !s.architecture.smooth())
     throw InvalidInput(
         fmt::format("--estimator ep-holomorphic continues the energy to complex states, and {} units are not "
@@ -88,10 +89,9 @@ void choose_estimator(Settings& s, int points) {
   if (holomorphic) {
     s.propagation.circle = points > 0 ? points : 8;
     s.route = Route::propagation;
-  } else if (s.estimator != "ep-agnostic" && s.estimator.starts_with("ep-")) {
-    const auto options = bilevel::equilibrium_propagation_options(s.estimator);
-    s.propagation.nudge = options.nudge;
-    s.propagation.points = options.points;
+  } else if (const auto* options = std::get_if<bilevel::EquilibriumPropagationOptions>(choice)) {
+    s.propagation.nudge = options->nudge;
+    s.propagation.points = options->points;
     s.route = Route::propagation;
   }
 }
@@ -200,7 +200,8 @@ Settings settle_task(const TrainTask& t, Index features, Index rows, Index class
   if (s.route != Route::propagation && t.nudged_steps > 0)
     throw InvalidInput(
         fmt::format("--nudged-steps goes with equilibrium propagation, not with {}", s.estimator));
-  if (!s.estimator.starts_with("ep-") && t.beta != 0)
+  const bilevel::EstimatorChoice* choice = bilevel::find_estimator(s.estimator);
+  if (!(choice && bilevel::nudges(*choice)) && t.beta != 0)
     throw InvalidInput(fmt::format("--beta goes with equilibrium propagation, not with {}", s.estimator));
   if (p.free.step > 1) throw InvalidInput(fmt::format("--step {} must lie in (0, 1]", p.free.step));
 
