@@ -92,6 +92,6 @@ int main(int argc, char** argv) {
   for (const Course& course : {Course{"logistic, 500 features in groups of 25", logistic, -5, 0.3},
                                Course{"quadratic, 500, κ = 10⁴ log-spaced", spread, 0, 0.05},
                                Course{"quadratic, 500, 6 eigenvalues below 10⁻³", few, 0, 0.05}})
-    for (const std::string solver : {"cg", "cg-jacobi", "cg-nystrom", "cg-inherited", "cg-recycled"})
+    for (const std::string solver : {"cg", "cg-jacobi", "cg-nystrom", "cg-inherited"})
       follow(course, solver, steps);
 }

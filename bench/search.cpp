@@ -84,15 +84,12 @@ std::optional<Course> run(const std::string& method, problems::ReferenceProblem&
   options.gradient_tolerance = 1e-7;
   options.box = box;
   options.callback = watch;
-  std::unique_ptr<Estimator<Vec>> estimator;
-  if (method.starts_with("implicit"))
-    estimator = make_estimator<Vec>(method.substr(0, method.find(',')), counted, *inner);
-  else if (method.starts_with("finite"))
-    estimator = std::make_unique<FiniteDifference<Vec>>(counted, *inner);
-  else
-    estimator = std::make_unique<RandomDifference<Vec>>(
-        counted, *inner, method.starts_with("spsa") ? Directions::rademacher : Directions::gaussian,
-        RandomDifferenceOptions{.pairs = 8, .seed = seed});
+  EstimatorChoice choice = estimator_named(method.substr(0, method.find(',')));
+  if (auto* random = std::get_if<RandomDifferenceOptions>(&choice)) {
+    random->pairs = 8;
+    random->seed = seed;
+  }
+  const auto estimator = make_estimator<Vec>(choice, counted, *inner);
   const bool adam = method.ends_with("Adam");
   // Sharper tolerances do not make random directions any better.
   if (adam) options.tolerances = ToleranceSchedule::fixed(1e-6, 1e-6);

@@ -209,7 +209,7 @@ int on_wells(Laboratory& lab, Outcome& outcome) {
         return beta == 0 ? *stop : nudged->solve(t, beta, start).phi;
       });
       for (const char* name : names) {
-        const bool propagation = std::string_view(name).starts_with("ep");
+        const bool propagation = bilevel::nudges(bilevel::estimator_named(name));
         if (!propagation && method[0] == 'n') continue;  // the same again: there are no nudged phases
         const auto e = lab.estimator(name, problem, stopped, {.beta = 1e-3})->estimate(theta, {});
         trusted += e.certificate.verdict == Verdict::trusted;

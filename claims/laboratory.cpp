@@ -38,11 +38,10 @@ Mat Laboratory::matrix(Index rows, Index columns, std::uint64_t number) const {
 
 namespace {
 
-/// The solver of phase 2 that an estimator by implicit differentiation is named after; empty for the others.
-std::string_view adjoint_of(std::string_view estimator) {
-  for (const std::string_view solver : bilevel::adjoint_solver_names())
-    if (estimator == bilevel::estimator_name(solver)) return solver;
-  return {};
+/// The solver of phase 2 of an estimator by implicit differentiation; null for the others.
+const bilevel::AdjointChoice* adjoint_of(std::string_view estimator) {
+  const auto* implicit = std::get_if<bilevel::ImplicitMethod>(bilevel::find_estimator(estimator));
+  return implicit ? &implicit->adjoint : nullptr;
 }
 
 }  // namespace
@@ -81,8 +80,9 @@ std::unique_ptr<bilevel::Estimator<Vec>> Laboratory::estimator(
   if (defect_ == Defect::not_a_number)
     return std::make_unique<planted::ScaledEstimator>(
         bilevel::make_estimator<Vec>(name, problem, inner, options), bilevel::unknown);
-  if (const std::string_view solver = adjoint_of(name); defect_ != Defect::none && !solver.empty())
-    return implicit(problem, inner, bilevel::make_adjoint_solver<Vec>(solver, options.adjoint),
+  if (const auto* solver = adjoint_of(name); defect_ != Defect::none && solver)
+    return implicit(problem, inner,
+                    bilevel::make_adjoint_solver<Vec>(bilevel::name(*solver), options.adjoint),
                     {options.certificate, options.outer_tolerance});
   const auto make = [&](bilevel::Equilibrium<Vec>& p) {
     return bilevel::make_estimator<Vec>(name, p, inner, options);
@@ -94,16 +94,16 @@ std::unique_ptr<bilevel::Estimator<Vec>> Laboratory::estimator(
 std::unique_ptr<bilevel::Estimator<Vec>> Laboratory::estimator(
     std::string_view name, bilevel::Problem<Vec>& problem, bilevel::InnerSolver<Vec>& inner,
     const bilevel::EstimatorOptions& options) const {
-  if (defect_ == Defect::not_a_number || (defect_ == Defect::nudge_scale && name.starts_with("ep-")))
+  const bilevel::EstimatorChoice choice = bilevel::estimator_named(name);
+  if (defect_ == Defect::not_a_number || (defect_ == Defect::nudge_scale && bilevel::nudges(choice)))
     return std::make_unique<planted::ScaledEstimator>(
         bilevel::make_estimator<Vec>(name, problem, inner, options),
         defect_ == Defect::nudge_scale ? 2 : bilevel::unknown);
-  if (defect_ == Defect::stencil && name.starts_with("ep-forward-")) {
-    const int points = std::stoi(std::string(name.substr(11)));
-    return std::make_unique<planted::WeightedPropagation>(problem, inner, forward_stencil(points),
+  const auto* propagation = std::get_if<bilevel::EquilibriumPropagationOptions>(&choice);
+  if (defect_ == Defect::stencil && propagation && propagation->nudge == bilevel::Nudge::forward)
+    return std::make_unique<planted::WeightedPropagation>(problem, inner, forward_stencil(propagation->points),
                                                           options.beta == 0 ? 1e-3 : options.beta);
-  }
-  if (!adjoint_of(name).empty())
+  if (adjoint_of(name))
     return estimator(name, static_cast<bilevel::Equilibrium<Vec>&>(problem), inner, options);
   const auto make = [&](bilevel::Problem<Vec>& p) {
     return bilevel::make_estimator<Vec>(name, p, inner, options);

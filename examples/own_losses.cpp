@@ -36,19 +36,23 @@ struct Line {
 };
 
 int main() {
-  auto problem = bilevel::make_problem(Line{});
   // Are the derivatives right? Ask before trusting anything built on them.
+  auto problem = bilevel::make_problem(Line{});
   fmt::print("derivatives {}\n", bilevel::check_derivatives<Vec>(problem, Vec::Ones(1), Vec::Ones(1)).passed()
                                      ? "agree"
                                      : "are wrong");
 
-  auto inner = bilevel::make_inner_solver<Vec>("newton", problem);
-  auto estimator = bilevel::make_estimator<Vec>("implicit-direct", problem, *inner);
-  auto optimizer = bilevel::make_optimizer("lbfgs");
-  const bilevel::Summary s = bilevel::solve<Vec>(*estimator, *optimizer, problem.initial_theta(), {});
+  const bilevel::Summary s = bilevel::minimise(Line{});
 
   // The best slope for the kept points is x·y/x·x = 7.7/8.5; the penalty that gives it is exp θ = 15.2/slope
   // − 14.
   fmt::print("{}: penalty {:.4f} gives slope {:.4f}; gradient {}\n", name(s.status), std::exp(s.theta[0]),
              s.phi[0], name(s.certificate.verdict));
+
+  // Every method can be chosen, by an object with its options or by its name.
+  const bilevel::Summary other = bilevel::minimise(
+      problem, {.inner = bilevel::LbfgsOptions{.memory = 5},
+                .estimator = bilevel::ImplicitMethod{.adjoint = bilevel::ConjugateGradientOptions{}},
+                .optimizer = "gradient-descent"});
+  fmt::print("{}, {}: slope {:.4f}\n", other.estimator, other.optimizer, other.phi[0]);
 }

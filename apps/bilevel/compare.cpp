@@ -226,18 +226,18 @@ std::vector<std::string> tidied(const std::vector<std::string>& methods) {
   return tidy;
 }
 
-void require_known(const std::vector<std::string>& methods, const std::vector<std::string>& known) {
-  for (const std::string& method : methods)
-    if (std::find(known.begin(), known.end(), method) == known.end())
-      throw bilevel::InvalidInput(fmt::format("--methods: there is no estimator '{}'; there are: {}", method,
-                                              fmt::join(known, ", ")));
+void require_known(const std::vector<std::string>& methods) {
+  try {
+    for (const std::string& method : methods) bilevel::estimator_named(method);
+  } catch (const bilevel::InvalidInput& refusal) {
+    throw bilevel::InvalidInput(fmt::format("--methods: {}", refusal.what()));
+  }
 }
 
 int run(const CompareArguments& a) {
   if (a.problem.listed()) return ok;
-  const std::vector<std::string> known = bilevel::estimator_names();
-  const std::vector<std::string> methods = a.methods.empty() ? known : tidied(a.methods);
-  require_known(methods, known);
+  const std::vector<std::string> methods = a.methods.empty() ? bilevel::estimator_names() : tidied(a.methods);
+  require_known(methods);
   if (a.method.beta != 0 && std::none_of(methods.begin(), methods.end(), nudges))
     throw bilevel::InvalidInput("--beta is for the ep-… methods, and --methods names none of them");
   std::vector<double> tolerances = a.tolerances;

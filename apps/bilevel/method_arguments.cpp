@@ -65,11 +65,13 @@ bilevel::EstimatorOptions MethodArguments::options(const std::string& inner, std
 }
 
 bool nudges(std::string_view method) {
-  return method.starts_with("ep-");
+  const auto* choice = bilevel::find_estimator(method);
+  return choice && bilevel::nudges(*choice);
 }
 
 bool differentiates_steps(std::string_view method) {
-  return method.starts_with("unrolled") || method == "forward-mode";
+  const auto* choice = bilevel::find_estimator(method);
+  return choice && bilevel::differentiates_steps(*choice);
 }
 
 }  // namespace app

@@ -188,9 +188,10 @@ int run(const SolveArguments& a) {
   j["certificate"] = describe(s.certificate);
   j["cost"] = describe(s.cost);
   j["seconds"] = s.seconds;
-  const bool implicit = !searching && method.starts_with("implicit-");
+  const auto* implicit = std::get_if<bilevel::ImplicitMethod>(bilevel::find_estimator(method));
+  const bool solved = !searching && implicit && solves(implicit->adjoint);
   j["methods"] = {{"inner", !searching && differentiates_steps(method) ? told.step : inner_name},
-                  {"adjoint", implicit ? method.substr(std::string_view("implicit-").size()) : "none"},
+                  {"adjoint", solved ? name(implicit->adjoint) : "none"},
                   {"estimator", s.estimator},
                   {"optimizer", s.optimizer}};
   if (!s.choice.empty()) j["methods"]["choice"] = s.choice;

@@ -13,6 +13,7 @@
 #include <bilevel/networks/layered_circuit.hpp>
 #include <bilevel/networks/netlist.hpp>
 #include <bilevel/files/atomic_file.hpp>
+#include <bilevel/outer/minimise.hpp>
 #include <bilevel/outer/search.hpp>
 #include <bilevel/outer/solve.hpp>
 #include <bilevel/problem/adapter.hpp>

@@ -6,12 +6,6 @@ template class LinearRun<Eigen::VectorXd>;
 template class LinearRun<Eigen::VectorXf>;
 template class NystromSketch<Eigen::VectorXd>;
 template class NystromSketch<Eigen::VectorXf>;
-template class RecycledSpace<Eigen::VectorXd>;
-template class RecycledSpace<Eigen::VectorXf>;
-template class Nystrom<Eigen::VectorXd>;
-template class Nystrom<Eigen::VectorXf>;
-template class Inherited<Eigen::VectorXd>;
-template class Inherited<Eigen::VectorXf>;
 template class Direct<Eigen::VectorXd>;
 template class Direct<Eigen::VectorXf>;
 template class ConjugateGradient<Eigen::VectorXd>;
@@ -29,6 +23,8 @@ template class Identity<Eigen::VectorXf>;
 template class Zero<Eigen::VectorXd>;
 template class Zero<Eigen::VectorXf>;
 
+template std::unique_ptr<AdjointSolver<Eigen::VectorXd>> make_adjoint_solver(const AdjointChoice&);
+template std::unique_ptr<AdjointSolver<Eigen::VectorXf>> make_adjoint_solver(const AdjointChoice&);
 template std::unique_ptr<AdjointSolver<Eigen::VectorXd>> make_adjoint_solver(std::string_view,
                                                                              const AdjointOptions&);
 template std::unique_ptr<AdjointSolver<Eigen::VectorXf>> make_adjoint_solver(std::string_view,

@@ -24,31 +24,26 @@ std::vector<Choice> rank_methods(const Situation& s) {
   const std::string size = fmt::format("|φ| = {}", s.phi);
 
   if (s.curvature) {
-    const Choice direct{.method = "implicit-direct",
+    const Choice direct{.method = ImplicitMethod{DirectOptions{}},
                         .indefinite = true,
                         .stiff = true,
                         .reason = fmt::format("a {0} by {0} matrix is factored in no time", s.phi)};
     if (dense_fits && s.phi <= factor_at_once) add(direct);
     // Until the products cost what the matrix would; see rank_methods.
-    const long rent = dense_fits ? static_cast<long>(s.phi) : 0;
+    const AdjointOptions rented{.max_iterations = dense_fits ? static_cast<long>(s.phi) : 0};
     if (vectors_fit && s.symmetric) {
-      if (s.inherits)
-        add({.method = "implicit-cg-inherited",
-             .max_iterations = rent,
-             .reason =
-                 size + ", symmetric: the inner solver's own factor is a few products from the adjoint's"});
-      else
-        add({.method = "implicit-cg",
-             .max_iterations = rent,
-             .reason =
-                 size + ", symmetric: products are cheaper than the matrix unless it is ill-conditioned"});
-      add({.method = "implicit-minres",
-           .max_iterations = rent,
+      ConjugateGradientOptions cg{rented};
+      if (s.inherits) cg.preconditioner = Preconditioner::inherited;
+      add({.method = ImplicitMethod{cg},
+           .reason = size + (s.inherits ? ", symmetric: the inner solver's own factor is a few products from "
+                                          "the adjoint's"
+                                        : ", symmetric: products are cheaper than the matrix unless it is "
+                                          "ill-conditioned")});
+      add({.method = ImplicitMethod{MinresOptions{rented}},
            .indefinite = true,
            .reason = "MINRES does not mind negative curvature"});
     } else if (vectors_fit) {
-      add({.method = "implicit-gmres",
-           .max_iterations = rent,
+      add({.method = ImplicitMethod{GmresOptions{rented}},
            .indefinite = true,
            .reason = size + ", not symmetric: GMRES takes the fewest products"});
     }
@@ -58,36 +53,40 @@ std::vector<Choice> rank_methods(const Situation& s) {
       add(last);
     }
     if (vectors_fit && !s.symmetric)
-      add({.method = "implicit-bicgstab",
+      add({.method = ImplicitMethod{BicgstabOptions{}},
            .indefinite = true,
            .stiff = true,
            .reason = "BiCGSTAB needs no basis to be kept, so it need not begin again"});
-    if (vectors_fit && !dense_fits && s.symmetric)
-      add({.method = "implicit-cg-nystrom",
+    if (vectors_fit && !dense_fits && s.symmetric) {
+      ConjugateGradientOptions sketched;
+      sketched.preconditioner = Preconditioner::nystrom;
+      add({.method = ImplicitMethod{sketched},
            .stiff = true,
            .reason = "a low-rank sketch takes the largest eigenvalues out of the way"});
+    }
     if (vectors_fit)
-      add({.method = "implicit-neumann", .reason = "recurrent backpropagation asks only for a contraction"});
+      add({.method = ImplicitMethod{NeumannOptions{}},
+           .reason = "recurrent backpropagation asks only for a contraction"});
   }
   // Three points on one side judge themselves by two of them; central ones need a second strength for that.
   if (s.loss && !s.curvature)
-    add({.method = "ep-forward-3",
+    add({.method = EquilibriumPropagationOptions{.points = 3},
          .indefinite = true,
          .stiff = true,
          .reason = "first derivatives only, and a loss: equilibrium propagation, whose cost does not depend "
                    "on |θ|"});
   if (s.loss && s.curvature)
-    add({.method = "ep-central",
+    add({.method = EquilibriumPropagationOptions{.nudge = Nudge::central},
          .indefinite = true,
          .stiff = true,
          .reason = "equilibrium propagation asks for first derivatives only"});
   if (!s.curvature && s.theta <= (s.loss ? few_parameters : many_parameters))
-    add({.method = "finite-difference",
+    add({.method = FiniteDifferenceOptions{},
          .indefinite = true,
          .stiff = true,
          .reason = fmt::format("no curvature{}: 2|θ| = {} more solves", s.loss ? "" : " and no inner loss",
                                2 * s.theta)});
-  add({.method = "first-order",
+  add({.method = ImplicitMethod{ZeroOptions{}},
        .indefinite = true,
        .stiff = true,
        .reason = "nothing better worked: ∂θ L_out alone, for what it is worth"});

@@ -1,31 +1,85 @@
 #include <bilevel/inner/make_inner_solver.hpp>
 
-#include <array>
+#include <vector>
 
 namespace bilevel {
 namespace {
 
-constexpr std::array<std::string_view, 9> names{
-    "gradient-descent",
-    "gradient-descent-backtracking",
-    "heavy-ball",
-    "nesterov",
-    "adam",
-    "lbfgs",
-    "newton",
-    "trust-region",
-    "anderson",
+const std::vector<InnerChoice>& all_inner_solvers() {
+  static const std::vector<InnerChoice> all{
+      GradientDescentOptions{}, BacktrackingDescentOptions{}, HeavyBallOptions{},
+      NesterovOptions{},        AdamOptions{},                LbfgsOptions{},
+      NewtonOptions{},          TrustRegionOptions{},         FixedPointOptions{},
+  };
+  return all;
+}
+
+struct InnerName {
+  std::string_view operator()(const GradientDescentOptions&) const { return "gradient-descent"; }
+  std::string_view operator()(const BacktrackingDescentOptions&) const {
+    return "gradient-descent-backtracking";
+  }
+  std::string_view operator()(const HeavyBallOptions&) const { return "heavy-ball"; }
+  std::string_view operator()(const NesterovOptions&) const { return "nesterov"; }
+  std::string_view operator()(const AdamOptions&) const { return "adam"; }
+  std::string_view operator()(const LbfgsOptions&) const { return "lbfgs"; }
+  std::string_view operator()(const NewtonOptions&) const { return "newton"; }
+  std::string_view operator()(const TrustRegionOptions&) const { return "trust-region"; }
+  std::string_view operator()(const FixedPointOptions& o) const {
+    return o.memory > 0 ? "anderson" : "fixed-point";
+  }
 };
 
 }  // namespace
 
+std::string_view name(const InnerChoice& choice) {
+  return std::visit(InnerName{}, choice);
+}
+
+Violations validate(const InnerChoice& choice) {
+  return std::visit([](const auto& options) { return options.validate(); }, choice);
+}
+
+bool minimises(const InnerChoice& choice) {
+  return !std::holds_alternative<FixedPointOptions>(choice);
+}
+
+bool differentiable(const InnerChoice& choice) {
+  return minimises(choice) && make_step<Eigen::VectorXd>(choice)->differentiable();
+}
+
 std::span<const std::string_view> inner_solver_names() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> all;
+    for (const InnerChoice& each : all_inner_solvers()) all.push_back(name(each));
+    return all;
+  }();
   return names;
 }
 
-void refuse_inner_solver(std::string_view name) {
-  throw InvalidInput(
-      fmt::format("inner solver \"{}\" is not known; choose one of {}", name, fmt::join(names, ", ")));
+const InnerChoice* find_inner_solver(std::string_view name) {
+  for (const InnerChoice& each : all_inner_solvers())
+    if (bilevel::name(each) == name) return &each;
+  return nullptr;
 }
 
+InnerChoice inner_solver_named(std::string_view name) {
+  if (const InnerChoice* found = find_inner_solver(name)) return *found;
+  throw InvalidInput(fmt::format("inner solver \"{}\" is not known; choose one of {}", name,
+                                 fmt::join(inner_solver_names(), ", ")));
+}
+
+namespace detail {
+
+void refuse_step(const InnerChoice& choice) {
+  throw InvalidInput(fmt::format("inner solver {} has no steps of a minimiser", name(choice)));
+}
+
+void refuse_residual(const InnerChoice& choice) {
+  throw InvalidInput(fmt::format(
+      "inner solver {}: it minimises a loss and this problem has only a residual; use anderson",
+      name(choice)));
+}
+
+}  // namespace detail
 }  // namespace bilevel

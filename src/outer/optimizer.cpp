@@ -25,9 +25,9 @@ bool decreases(double value, double base, double slope_before, double slope_afte
          std::abs(slope_after) <= 0.9 * std::abs(slope_before);
 }
 
-class GradientDescent final : public Optimizer {
+class DescentOptimizer final : public Optimizer {
  public:
-  explicit GradientDescent(const DescentOptimizerOptions& options) : options_(options), trial_(options.step) {
+  explicit DescentOptimizer(const DescentOptimizerOptions& options) : options_(options), trial_(options.step) {
     options.validate().throw_if_any();
   }
   std::string_view name() const override { return "gradient-descent"; }
@@ -86,9 +86,9 @@ class GradientDescent final : public Optimizer {
   double value_ = 0, trial_;
 };
 
-class Adam final : public Optimizer {
+class AdamOptimizer final : public Optimizer {
  public:
-  explicit Adam(const AdamOptimizerOptions& options) : options_(options) {
+  explicit AdamOptimizer(const AdamOptimizerOptions& options) : options_(options) {
     options.validate().throw_if_any();
   }
   std::string_view name() const override { return "adam"; }
@@ -126,9 +126,9 @@ class Adam final : public Optimizer {
   double count_ = 0;
 };
 
-class Lbfgs final : public Optimizer {
+class LbfgsOptimizer final : public Optimizer {
  public:
-  explicit Lbfgs(const LbfgsOptimizerOptions& options) : options_(options) {
+  explicit LbfgsOptimizer(const LbfgsOptimizerOptions& options) : options_(options) {
     options.validate().throw_if_any();
   }
   std::string_view name() const override { return "lbfgs"; }
@@ -281,26 +281,73 @@ Violations LbfgsOptimizerOptions::validate() const {
 }
 
 std::unique_ptr<Optimizer> make_gradient_descent(const DescentOptimizerOptions& options) {
-  return std::make_unique<GradientDescent>(options);
+  return std::make_unique<DescentOptimizer>(options);
 }
 std::unique_ptr<Optimizer> make_adam(const AdamOptimizerOptions& options) {
-  return std::make_unique<Adam>(options);
+  return std::make_unique<AdamOptimizer>(options);
 }
 std::unique_ptr<Optimizer> make_lbfgs(const LbfgsOptimizerOptions& options) {
-  return std::make_unique<Lbfgs>(options);
+  return std::make_unique<LbfgsOptimizer>(options);
+}
+
+namespace {
+
+const std::vector<OptimizerChoice>& all_optimizers() {
+  static const std::vector<OptimizerChoice> all{DescentOptimizerOptions{}, AdamOptimizerOptions{},
+                                                LbfgsOptimizerOptions{}};
+  return all;
+}
+
+struct OptimizerName {
+  std::string_view operator()(const DescentOptimizerOptions&) const { return "gradient-descent"; }
+  std::string_view operator()(const AdamOptimizerOptions&) const { return "adam"; }
+  std::string_view operator()(const LbfgsOptimizerOptions&) const { return "lbfgs"; }
+};
+
+struct OptimizerMaker {
+  using Made = std::unique_ptr<Optimizer>;
+  Made operator()(const DescentOptimizerOptions& o) const { return make_gradient_descent(o); }
+  Made operator()(const AdamOptimizerOptions& o) const { return make_adam(o); }
+  Made operator()(const LbfgsOptimizerOptions& o) const { return make_lbfgs(o); }
+};
+
+}  // namespace
+
+std::string_view name(const OptimizerChoice& choice) {
+  return std::visit(OptimizerName{}, choice);
+}
+
+Violations validate(const OptimizerChoice& choice) {
+  return std::visit([](const auto& options) { return options.validate(); }, choice);
 }
 
 std::vector<std::string> optimizer_names() {
-  return {"gradient-descent", "adam", "lbfgs"};
+  std::vector<std::string> names;
+  for (const OptimizerChoice& each : all_optimizers()) names.emplace_back(name(each));
+  return names;
+}
+
+const OptimizerChoice* find_optimizer(std::string_view name) {
+  for (const OptimizerChoice& each : all_optimizers())
+    if (bilevel::name(each) == name) return &each;
+  return nullptr;
+}
+
+OptimizerChoice optimizer_named(std::string_view name) {
+  if (const OptimizerChoice* found = find_optimizer(name)) return *found;
+  throw InvalidInput(fmt::format("there is no outer optimiser '{}'; there are: {}", name,
+                                 fmt::join(optimizer_names(), ", ")));
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerChoice& choice) {
+  return std::visit(OptimizerMaker{}, choice);
 }
 
 std::unique_ptr<Optimizer> make_optimizer(std::string_view name, double step) {
-  if (name == "gradient-descent") return make_gradient_descent({.step = step});
-  if (name == "adam")
-    return make_adam(step > 0 ? AdamOptimizerOptions{.step = step} : AdamOptimizerOptions{});
-  if (name == "lbfgs") return make_lbfgs();
-  throw InvalidInput(fmt::format("there is no outer optimiser '{}'; there are: {}", name,
-                                 fmt::join(optimizer_names(), ", ")));
+  OptimizerChoice choice = optimizer_named(name);
+  if (auto* descent = std::get_if<DescentOptimizerOptions>(&choice)) descent->step = step;
+  if (auto* adam = std::get_if<AdamOptimizerOptions>(&choice); adam && step > 0) adam->step = step;
+  return make_optimizer(choice);
 }
 
 }  // namespace bilevel

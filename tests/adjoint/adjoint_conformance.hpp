@@ -62,14 +62,6 @@ inline std::vector<ConformingSolver> conforming_solvers() {
     return {iteration_limit};
   };
   const auto approximation = [](const System&) -> Statuses { return {approximate}; };
-  const auto sketched = [=](const System& s) -> Statuses {
-    if (indefinite(s)) return {negative_curvature};
-    return {approximate, converged};
-  };
-  const auto inherited = [=](const System& s) -> Statuses {
-    if (indefinite(s)) return {approximate, negative_curvature};
-    return {approximate};
-  };
   return {
       {"direct", false, false, direct},
       {"cg", true, false, positive_definite_only},
@@ -77,13 +69,10 @@ inline std::vector<ConformingSolver> conforming_solvers() {
       {"cg-preconditioned", true, false, positive_definite_only},
       {"cg-inherited", true, false, positive_definite_only},
       {"cg-nystrom", true, false, positive_definite_only},
-      {"cg-recycled", true, false, positive_definite_only},
       {"minres", true, false, minres},
       {"gmres", false, false, gmres},
       {"bicgstab", false, false, bicgstab},
       {"neumann", false, false, neumann},
-      {"nystrom", true, true, sketched},
-      {"inherited", true, true, inherited},
       {"identity", false, true, approximation},
       {"zero", false, true, approximation},
   };

@@ -30,8 +30,32 @@ TEST(MakeAdjointSolver, KnowsItsNamesAndListsThem) {
     EXPECT_EQ(make_adjoint_solver<Vec>(name)->name(), name);
   const std::string message = thrown_by([] { make_adjoint_solver<Vec>("cgs"); });
   expect_named(message, {"\"cgs\"",
-                         "direct, cg, cg-jacobi, cg-preconditioned, cg-inherited, cg-nystrom, cg-recycled, "
-                         "minres, gmres, bicgstab, neumann, nystrom, inherited, identity, zero"});
+                         "direct, cg, cg-jacobi, cg-preconditioned, cg-inherited, cg-nystrom, minres, gmres, "
+                         "bicgstab, neumann, identity, zero"});
+}
+
+TEST(MakeAdjointSolver, SaysOfWhatWasRemovedWhatToUseInstead) {
+  for (const std::string_view name : {"cg-recycled", "nystrom", "inherited"}) {
+    const std::string message = thrown_by([&] { make_adjoint_solver<Vec>(name); });
+    expect_named(message, {name, "was removed in 0.1.0", "use cg-"});
+    const std::string instead = message.substr(message.rfind(' ') + 1);
+    EXPECT_NE(find_adjoint_solver(instead), nullptr) << message;
+  }
+}
+
+TEST(AdjointChoice, AnObjectAndItsNameMakeTheSameSolver) {
+  for (const std::string_view name : adjoint_solver_names()) {
+    const AdjointChoice choice = adjoint_solver_named(name);
+    EXPECT_EQ(bilevel::name(choice), name);
+    EXPECT_EQ(make_adjoint_solver<Vec>(choice)->name(), name);
+    EXPECT_EQ(solves(choice), name != "identity" && name != "zero");
+    EXPECT_TRUE(validate(choice).empty()) << name;
+  }
+  AdjointChoice short_of_memory = GmresOptions{};
+  std::get<GmresOptions>(short_of_memory).restart = 0;
+  shared(short_of_memory).relative_tolerance = -1;
+  expect_named(thrown_by([&] { make_adjoint_solver<Vec>(short_of_memory); }),
+               {"gmres.restart = 0", "gmres.relative_tolerance = -1"});
 }
 
 TEST(AdjointOptions, EveryViolationIsNamedAtOnce) {
@@ -77,14 +101,7 @@ TEST(AdjointOptions, ASolversOwnFieldsAreNamedAfterIt) {
   relatives.preconditioner = Preconditioner::nystrom;
   relatives.sketch.rank = 0;
   relatives.sketch.damping = nan;
-  relatives.recycled = 3;
-  relatives.recycled_window = 0;
-  expect_named(message(relatives), {"cg.rank = 0", "cg.damping = nan", "cg.recycled = 3 does not go with",
-                                    "cg.recycled_window = 0"});
-  NystromOptions nystrom;
-  nystrom.sketch.rank = -1;
-  nystrom.sketch.damping = -1;
-  expect_named(message(nystrom), {"nystrom.rank = -1", "nystrom.damping = -1"});
+  expect_named(message(relatives), {"cg.rank = 0", "cg.damping = nan"});
   DirectOptions direct;
   direct.assembly_limit = 0;
   expect_named(message(direct), {"direct.assembly_limit = 0"});
@@ -95,7 +112,7 @@ TEST(AdjointSolver, NanFromAProductIsNamedWithItsIterationAndTheBestXSurvives) {
   const Mat matrix = draw.with_spectrum(log_spectrum(40, 100));
   const Vec b = draw.vector(40);
   for (const std::string_view name :
-       {"cg", "cg-jacobi", "cg-recycled", "minres", "gmres", "bicgstab", "neumann"}) {
+       {"cg", "cg-jacobi", "minres", "gmres", "bicgstab", "neumann"}) {
     Operator a(matrix);
     a.poisoned_product = 7;
     const auto solution = make_adjoint_solver<Vec>(name)->solve(a, b, nullptr);

@@ -1,86 +1,17 @@
-#include <bilevel/adjoint/nystrom.hpp>
+#include <bilevel/adjoint/conjugate_gradient.hpp>
 
 #include <gtest/gtest.h>
 
 #include <adjoint/systems.hpp>
-#include <bilevel/adjoint/conjugate_gradient.hpp>
 
 namespace bilevel::testing {
 namespace {
-
-NystromOptions sketching(long rank, double damping = 0) {
-  NystromOptions options;
-  options.sketch.rank = rank;
-  options.sketch.damping = damping;
-  return options;
-}
 
 ConjugateGradientOptions preconditioning(long rank) {
   ConjugateGradientOptions options;
   options.preconditioner = Preconditioner::nystrom;
   options.sketch.rank = rank;
   return options;
-}
-
-/// ρ·I plus `rank` eigenvalues spread over three decades.
-Mat low_rank(Draw& draw, Eigen::Index n, Eigen::Index rank, double rho) {
-  Vec spectrum = Vec::Constant(n, rho);
-  spectrum.head(rank) += 10 * log_spectrum(rank, 1e3);
-  return draw.with_spectrum(spectrum);
-}
-
-TEST(Nystrom, IsExactForADampedMatrixOfItsRank) {
-  for (const std::uint64_t seed : {1u, 2u, 3u})
-    for (const double rho : {1.0, 1e-2}) {
-      Draw draw(seed);
-      Operator a(low_rank(draw, 80, 12, rho));
-      const Vec b = draw.vector(80), exact = a.matrix().llt().solve(b);
-      // As many columns as the rank where ρ is given; one more to find it.
-      for (const auto& [rank, damping] : {std::pair{12L, rho}, {20L, rho}, {13L, 0.0}, {20L, 0.0}}) {
-        const auto solution = Nystrom<Vec>(sketching(rank, damping)).solve(a, b, nullptr);
-        SCOPED_TRACE(::testing::Message() << "seed " << seed << ", rank " << rank << ", damping " << damping
-                                          << ": " << solution.message);
-        EXPECT_LE((solution.x - exact).norm(), 1e-10 * exact.norm());
-        EXPECT_EQ(solution.products, rank + 1);
-        EXPECT_GE(solution.bytes, static_cast<std::size_t>(rank) * 80 * sizeof(double));
-      }
-      // A column too few must not look exact.
-      const auto short_of_one = Nystrom<Vec>(sketching(11, rho)).solve(a, b, nullptr);
-      EXPECT_EQ(short_of_one.status, Status::approximate);
-      EXPECT_GT((short_of_one.x - exact).norm(), 1e-4 * exact.norm());
-    }
-}
-
-TEST(Nystrom, MeetsTheTargetOrSaysThatItIsApproximate) {
-  Draw draw(4);
-  Operator few(low_rank(draw, 60, 5, 0.5)), many(draw.with_spectrum(log_spectrum(60, 1e3)));
-  const Vec b = draw.vector(60);
-  NystromOptions options = sketching(10);
-  options.relative_tolerance = 1e-8;
-  EXPECT_EQ(Nystrom<Vec>(options).solve(few, b, nullptr).status, Status::converged);
-  const auto off = Nystrom<Vec>(options).solve(many, b, nullptr);
-  EXPECT_EQ(off.status, Status::approximate) << off.message;
-  EXPECT_NEAR(off.residual_norm, (b - many.matrix() * off.x).norm(), 1e-12 * b.norm());
-  EXPECT_NE(off.message.find("rank 10"), std::string::npos) << off.message;
-}
-
-TEST(Nystrom, ARankAsLargeAsTheMatrixIsTheInverse) {
-  for (const std::uint64_t seed : {5u, 6u}) {
-    Draw draw(seed);
-    Operator a(draw.with_spectrum(log_spectrum(15, 100)));
-    const Vec b = draw.vector(15);
-    const auto solution = Nystrom<Vec>(sketching(50)).solve(a, b, nullptr);
-    EXPECT_EQ(solution.products, 16);
-    EXPECT_LE((solution.x - a.matrix().llt().solve(b)).norm(), 1e-10 * solution.x.norm()) << solution.message;
-  }
-}
-
-TEST(Nystrom, ADampingAboveTheSpectrumIsLowered) {
-  Draw draw(7);
-  Operator a(low_rank(draw, 50, 6, 0.1));
-  const Vec b = draw.vector(50);
-  const auto solution = Nystrom<Vec>(sketching(20, 5.0)).solve(a, b, nullptr);
-  EXPECT_LE((solution.x - a.matrix().llt().solve(b)).norm(), 1e-8 * solution.x.norm()) << solution.message;
 }
 
 TEST(Nystrom, AnIndefiniteMatrixIsNoticed) {
@@ -90,12 +21,11 @@ TEST(Nystrom, AnIndefiniteMatrixIsNoticed) {
     for (Eigen::Index i = 0; i < 40; i += 2) spectrum[i] = -spectrum[i];
     Operator a(draw.with_spectrum(spectrum));
     const Vec b = draw.vector(40);
-    const auto direct = Nystrom<Vec>(sketching(10)).solve(a, b, nullptr);
-    EXPECT_EQ(direct.status, Status::negative_curvature) << direct.message;
-    EXPECT_LT(direct.smallest_ritz, 0);
-    EXPECT_GE(direct.smallest_ritz, spectrum.minCoeff());
     const auto preconditioned = ConjugateGradient<Vec>(preconditioning(10)).solve(a, b, nullptr);
     EXPECT_EQ(preconditioned.status, Status::negative_curvature) << preconditioned.message;
+    EXPECT_EQ(preconditioned.iterations, 0) << "the sketch itself shows it";
+    EXPECT_LT(preconditioned.smallest_ritz, 0);
+    EXPECT_GE(preconditioned.smallest_ritz, spectrum.minCoeff());
     // One negative eigenvalue that a sketch of five columns cannot see is left to CG.
     Vec hidden = log_spectrum(40, 10);
     hidden[0] = -0.05;
@@ -153,16 +83,50 @@ TEST(Nystrom, TheSketchStaysUntilItIsWorn) {
   EXPECT_EQ(keeps.solve(smaller, draw.vector(30), nullptr).status, Status::converged);
 }
 
+TEST(Nystrom, ARankAsLargeAsTheMatrixIsItsInverse) {
+  for (const std::uint64_t seed : {5u, 6u}) {
+    Draw draw(seed);
+    Operator a(draw.with_spectrum(log_spectrum(15, 100)));
+    const Vec b = draw.vector(15);
+    const auto solution = ConjugateGradient<Vec>(preconditioning(50)).solve(a, b, nullptr);
+    EXPECT_EQ(solution.status, Status::converged) << solution.message;
+    EXPECT_LE(solution.iterations, 2) << solution.message;
+    EXPECT_LE((solution.x - a.matrix().llt().solve(b)).norm(), 1e-9 * solution.x.norm()) << solution.message;
+  }
+}
+
+TEST(Nystrom, ADampedMatrixOfItsRankTakesTwoSteps) {
+  for (const std::uint64_t seed : {1u, 2u, 3u})
+    for (const double rho : {1.0, 1e-2}) {
+      Draw draw(seed);
+      Vec spectrum = Vec::Constant(80, rho);
+      spectrum.head(12) += 10 * log_spectrum(12, 1e3);
+      Operator a(draw.with_spectrum(spectrum));
+      const Vec b = draw.vector(80), exact = a.matrix().llt().solve(b);
+      // One column more than the rank finds ρ; a damping above the spectrum is lowered to it.
+      for (const auto& [rank, damping] : {std::pair{13L, rho}, {20L, rho}, {13L, 0.0}, {20L, 0.0}, {20L, 5 * rho}}) {
+        ConjugateGradientOptions options = preconditioning(rank);
+        options.sketch.damping = damping;
+        const auto solution = ConjugateGradient<Vec>(options).solve(a, b, nullptr);
+        SCOPED_TRACE(::testing::Message() << "seed " << seed << ", rank " << rank << ", damping " << damping
+                                          << ": " << solution.message);
+        EXPECT_LE((solution.x - exact).norm(), 1e-8 * exact.norm());
+        EXPECT_LE(solution.iterations, 2);
+        EXPECT_GE(solution.bytes, static_cast<std::size_t>(rank) * 80 * sizeof(double));
+      }
+    }
+}
+
 TEST(Nystrom, SeedsAreExplicit) {
   Draw draw(15);
   Operator a(draw.with_spectrum(log_spectrum(50, 1e3)));
   const Vec b = draw.vector(50);
-  NystromOptions options = sketching(10);
-  const Vec one = Nystrom<Vec>(options).solve(a, b, nullptr).x,
-            again = Nystrom<Vec>(options).solve(a, b, nullptr).x;
+  ConjugateGradientOptions options = preconditioning(10);
+  const Vec one = ConjugateGradient<Vec>(options).solve(a, b, nullptr).x,
+            again = ConjugateGradient<Vec>(options).solve(a, b, nullptr).x;
   options.sketch.seed = 77;
   EXPECT_EQ(one, again);
-  EXPECT_NE(one, Nystrom<Vec>(options).solve(a, b, nullptr).x);
+  EXPECT_NE(one, ConjugateGradient<Vec>(options).solve(a, b, nullptr).x);
 }
 
 TEST(Nystrom, NanInTheSketchIsNamed) {

@@ -358,7 +358,7 @@ TEST(Program, LearnsWithAnyEstimator) {
   const json expected = run_json("solve --problem log-cosh", 0);
   for (const char* method :
        {"auto", "ep-central", "ep-forward-4", "ep-holomorphic", "unrolled", "forward-mode",
-        "unrolled-checkpointed", "finite-difference", "implicit-cg-recycled"}) {
+        "unrolled-checkpointed", "finite-difference", "implicit-cg-inherited", "ep-forward-5"}) {
     const json j = run_json(std::string("solve --problem log-cosh --tolerance 1e-5 --method ") + method, 0);
     EXPECT_EQ(j["methods"]["estimator"], method);
     const bool steps = std::string(method).starts_with("unrolled") || std::string(method) == "forward-mode";
@@ -374,6 +374,11 @@ TEST(Program, LearnsWithAnyEstimator) {
   EXPECT_NE(run("solve --problem log-cosh --method auto").out.find("auto chose implicit-"),
             std::string::npos);
   EXPECT_EQ(run("solve --problem log-cosh --method magic").code, 2);
+  for (const char* removed : {"--method implicit-cg-recycled", "--adjoint nystrom", "--adjoint inherited"}) {
+    const auto refused = run(std::string("solve --problem log-cosh ") + removed);
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_NE(refused.err.find("was removed in 0.1.0"), std::string::npos) << refused.err;
+  }
   EXPECT_EQ(run("solve --problem log-cosh --method ep-central --adjoint cg").code, 2);
 }
 

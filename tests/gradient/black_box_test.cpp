@@ -283,9 +283,11 @@ TEST_P(Random, IsUnbiasedAndItsVarianceIsTheFormula) {
     Vec sum = Vec::Zero(4), squares = Vec::Zero(4);
     double total = 0;
     for (int seed = 1; seed <= seeds; ++seed) {
-      RandomDifference<Vec> estimator(
-          *problem, *inner, GetParam(),
-          {.pairs = pairs, .sigma = 0.01, .seed = static_cast<std::uint64_t>(seed)});
+      RandomDifference<Vec> estimator(*problem, *inner,
+                                      {.pairs = pairs,
+                                       .sigma = 0.01,
+                                       .seed = static_cast<std::uint64_t>(seed),
+                                       .directions = GetParam()});
       const Vec g = estimator.estimate(theta, {}).gradient;
       sum += g;
       squares += g.cwiseAbs2();
@@ -310,7 +312,7 @@ TEST_P(Random, IsTheFormulaWrittenOut) {
   const Vec theta = Vec::Constant(1, 1.5), expected = *problem->outer_gradient(theta);
   const auto inner = make_inner_solver<Vec>("newton", *problem, tolerance(1e-13));
   const Estimate<Vec> e =
-      RandomDifference<Vec>(*problem, *inner, GetParam(), {.pairs = 64, .sigma = 0.1}).estimate(theta, {});
+      RandomDifference<Vec>(*problem, *inner, {.pairs = 64, .sigma = 0.1, .directions = GetParam()}).estimate(theta, {});
   if (GetParam() == Directions::rademacher) {
     EXPECT_NEAR(e.gradient[0], expected[0], 1e-10);
     EXPECT_EQ(e.certificate.verdict, Verdict::trusted) << e.certificate.reason;
@@ -324,11 +326,11 @@ TEST_P(Random, DependsOnSeedAndThetaAndNothingElse) {
   const auto problem = problems::make("log-cosh", {.seed = 4});
   const auto inner = make_inner_solver<Vec>("newton", *problem, tolerance(1e-11));
   const auto gradient = [&](std::uint64_t seed) {
-    return RandomDifference<Vec>(*problem, *inner, GetParam(), {.seed = seed})
+    return RandomDifference<Vec>(*problem, *inner, {.seed = seed, .directions = GetParam()})
         .estimate(problem->initial_theta(), {})
         .gradient;
   };
-  RandomDifference<Vec> used(*problem, *inner, GetParam(), {.seed = 9});
+  RandomDifference<Vec> used(*problem, *inner, {.seed = 9, .directions = GetParam()});
   used.estimate(moved(*problem, 5), {});
   EXPECT_EQ(used.estimate(problem->initial_theta(), {}).gradient, gradient(9));
   EXPECT_NE(gradient(9), gradient(10));
@@ -348,10 +350,10 @@ TEST_P(Random, BoundHoldsInNinetyNineOfAHundredDrawsAndIsRarelyTrusted) {
     const Vec theta = moved(*problem, static_cast<std::uint64_t>(seed));
     const auto inner = make_inner_solver<Vec>(seed % 3 ? "newton" : "lbfgs", *problem,
                                               tolerance(std::pow(10, -5 - 6 * uniform(engine))));
-    RandomDifferenceOptions options{.seed = static_cast<std::uint64_t>(seed)};
+    RandomDifferenceOptions options{.seed = static_cast<std::uint64_t>(seed), .directions = GetParam()};
     if (seed % 5 == 0) options.pairs = 8;
     if (seed % 7 == 0) options.sigma = 0.3;
-    const Estimate<Vec> e = RandomDifference<Vec>(*problem, *inner, GetParam(), options).estimate(theta, {});
+    const Estimate<Vec> e = RandomDifference<Vec>(*problem, *inner, options).estimate(theta, {});
     held += (e.gradient - truth(*problem, theta)).norm() <= e.certificate.bound;
     trusted += e.certificate.verdict == Verdict::trusted && settings.theta > 1;
   }
@@ -364,7 +366,7 @@ TEST_P(Random, BoundHoldsInNinetyNineOfAHundredDrawsAndIsRarelyTrusted) {
 TEST(RandomDifference, FewPairsAreNoCertificate) {
   const auto problem = problems::make("quadratic");
   const auto inner = make_inner_solver<Vec>("newton", *problem);
-  const Estimate<Vec> e = RandomDifference<Vec>(*problem, *inner, Directions::gaussian, {.pairs = 3})
+  const Estimate<Vec> e = RandomDifference<Vec>(*problem, *inner, {.pairs = 3})
                               .estimate(problem->initial_theta(), {});
   EXPECT_EQ(e.certificate.kind, Kind::none);
   EXPECT_EQ(e.certificate.verdict, Verdict::untrusted);
@@ -386,7 +388,7 @@ TEST(BlackBox, BadOptionsAreNamed) {
     return [&, o] { FiniteDifference<Vec>(*problem, *inner, o); };
   };
   const auto es = [&](RandomDifferenceOptions o) {
-    return [&, o] { RandomDifference<Vec>(*problem, *inner, Directions::gaussian, o); };
+    return [&, o] { RandomDifference<Vec>(*problem, *inner, o); };
   };
   says(fd({.step = unknown}), "finite_difference.step");
   says(fd({.step = -1}), "finite_difference.step");
@@ -422,7 +424,7 @@ TYPED_TEST(BlackBoxVectors, OtherVectorsGiveTheSameGradient) {
     }
     for (const Directions directions : {Directions::gaussian, Directions::rademacher}) {
       const Estimate<V> e =
-          RandomDifference<V>(problem, *inner, directions, {.pairs = 2000}).estimate(theta, {});
+          RandomDifference<V>(problem, *inner, {.pairs = 2000, .directions = directions}).estimate(theta, {});
       EXPECT_LE((Translated<V>::host(e.gradient) - expected).norm(), 0.2 * expected.norm()) << e.message;
     }
   }
@@ -443,7 +445,7 @@ TEST(BlackBox, LearnsInsideTheOuterLoop) {
   const auto problem = problems::make("quadratic", {.phi = 6, .theta = 3, .condition = 4, .seed = 2});
   const auto inner = make_inner_solver<Vec>("newton", *problem);
   for (const Directions directions : {Directions::gaussian, Directions::rademacher}) {
-    RandomDifference<Vec> estimator(*problem, *inner, directions);
+    RandomDifference<Vec> estimator(*problem, *inner, {.directions = directions});
     const auto optimizer = make_optimizer("adam", 0.05);
     SolveOptions options;
     options.max_iterations = 400;

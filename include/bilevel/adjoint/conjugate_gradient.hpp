@@ -6,7 +6,6 @@
 
 #include <bilevel/adjoint/linear_run.hpp>
 #include <bilevel/adjoint/nystrom_sketch.hpp>
-#include <bilevel/adjoint/recycled_space.hpp>
 #include <bilevel/adjoint/tridiagonal.hpp>
 
 namespace bilevel {
@@ -33,25 +32,16 @@ struct ConjugateGradientOptions : AdjointOptions {
   /// until a solve does not converge, or takes more iterations than the first by the sketch's rank, which is
   /// what a new one would cost.
   bool keep_sketch = true;
-  /// Columns k of the subspace that is handed from one solve to the next (see RecycledSpace); 0, the default,
-  /// recycles nothing, and there cannot be a preconditioner besides. Each solve begins with k products and
-  /// each iteration takes 2k vector operations more: worthwhile where a few small eigenvalues hold CG up.
-  long recycled = 0;
-  /// The first search directions of a solve, among which the subspace is sought: two vectors each; ≥ 1. 40
-  /// instead of 20 were measured to save another tenth of the products.
-  long recycled_window = 20;
 
   Violations validate() const {
     Violations v = AdjointOptions::validate("cg");
     v.at_least("ritz_steps", ritz_steps, 0);
     sketch.check(v);
-    v.at_least("recycled", recycled, 0);
-    v.require(recycled == 0 || preconditioner == Preconditioner::none, "recycled", recycled,
-              "does not go with a preconditioner");
-    v.at_least("recycled_window", recycled_window, 1);
     return v;
   }
 };
+
+std::string_view name(const ConjugateGradientOptions& options);
 
 /// Conjugate gradients (Hestenes and Stiefel 1952) for a symmetric positive definite A. The error in
 /// the norm of A falls at least like 2·((√κ − 1)/(√κ + 1))^k.
@@ -77,7 +67,6 @@ class ConjugateGradient final : public AdjointSolver<V> {
     V inverse;  // of the diagonal
     Tridiagonal lanczos;
     InverseApproximation<V>* approximation = nullptr;  // inherited, or the sketch
-    RecycledSpace<V>* recycled = nullptr;
   };
 
   void draw_sketch(LinearRun<V>& run);
@@ -91,31 +80,17 @@ class ConjugateGradient final : public AdjointSolver<V> {
   NystromSketch<V> sketch_;
   bool sketch_is_worn_ = true;
   long iterations_when_fresh_ = 0;
-  RecycledSpace<V> recycled_;
 };
 
 template <Vector V>
 ConjugateGradient<V>::ConjugateGradient(ConjugateGradientOptions options)
-    : options_(options),
-      sketch_(options.sketch),
-      recycled_(std::max(0L, options.recycled), std::max(0L, options.recycled_window)) {
+    : options_(options), sketch_(options.sketch) {
   options_.validate().throw_if_any();
 }
 
 template <Vector V>
 std::string_view ConjugateGradient<V>::name() const {
-  switch (options_.preconditioner) {
-    case Preconditioner::jacobi:
-      return "cg-jacobi";
-    case Preconditioner::own:
-      return "cg-preconditioned";
-    case Preconditioner::inherited:
-      return "cg-inherited";
-    case Preconditioner::nystrom:
-      return "cg-nystrom";
-    default:
-      return options_.recycled > 0 ? "cg-recycled" : "cg";
-  }
+  return bilevel::name(options_);
 }
 
 template <Vector V>
@@ -149,11 +124,6 @@ LinearSolution<V> ConjugateGradient<V>::solve(LinearOperator<V>& a, const V& b, 
     w.approximation = &sketch_;
     note = fmt::format("{} sketch of rank {}", iterations_when_fresh_ < 0 ? "new" : "kept", sketch_.rank());
   }
-  if (options_.recycled > 0) {
-    w.recycled = &recycled_;
-    recycled_.begin(run);
-    note = fmt::format("{} recycled vectors", recycled_.columns());
-  }
 
   for (bool first = true; run.running() && run.solution().iterations < run.limit(); first = false)
     cycle(a, run, w, first);
@@ -162,23 +132,18 @@ LinearSolution<V> ConjugateGradient<V>::solve(LinearOperator<V>& a, const V& b, 
     run.solution().smallest_ritz = smallest;
     run.solution().largest_ritz = largest;
   }
-  if (w.recycled) {
-    // On the complement of W, A-orthogonally, the extreme eigenvalues lie between those of A.
-    run.solution().smallest_ritz = std::fmin(run.solution().smallest_ritz, recycled_.smallest_quotient());
-    recycled_.harvest();
-  }
   if (w.approximation == &sketch_) {
     if (iterations_when_fresh_ < 0) iterations_when_fresh_ = run.solution().iterations;
     sketch_is_worn_ = run.solution().status != Status::converged ||
                       run.solution().iterations > iterations_when_fresh_ + static_cast<long>(sketch_.rank());
   }
-  return run.finish(7 * bytes_of(b) + w.lanczos.bytes() + sketch_.bytes() + recycled_.bytes(), note);
+  return run.finish(7 * bytes_of(b) + w.lanczos.bytes() + sketch_.bytes(), note);
 }
 
 template <Vector V>
 void ConjugateGradient<V>::draw_sketch(LinearRun<V>& run) {
   if (options_.keep_sketch && !sketch_is_worn_ && sketch_.fits(run.x())) return;
-  sketch_.build(run, NystromSketch<V>::Complement::smallest);
+  sketch_.build(run);
   sketch_is_worn_ = true;  // until the solve has shown what it is worth
   iterations_when_fresh_ = -1;
 }
@@ -252,12 +217,10 @@ void ConjugateGradient<V>::cycle(LinearOperator<V>& a, LinearRun<V>& run, Worksp
   const double before = run.residual_norm();
   S::copy(run.x(), w.x);
   S::copy(run.residual(), w.r);
-  if (w.recycled) w.recycled->correct(w.x, w.r);
-  double r_norm = w.recycled ? norm(w.r) : before, lowest_norm = before, scale = 0;
+  double r_norm = before, lowest_norm = before, scale = 0;
   double previous_beta = 0, previous_alpha = 1;
   bool lowest_kept = false;
   S::copy(precondition(a, w), w.p);
-  if (w.recycled) w.recycled->project(w.r, w.p);
   double rz = preconditioned ? S::dot(w.r, w.p) : r_norm * r_norm;
 
   while (r_norm > run.target()) {
@@ -282,7 +245,6 @@ void ConjugateGradient<V>::cycle(LinearOperator<V>& a, LinearRun<V>& run, Worksp
       w.lanczos.append(curvature / rz + previous_beta / previous_alpha,
                        std::sqrt(previous_beta) / previous_alpha);
     if (!curvature_is_positive(run, w, curvature, S::dot(w.p, w.p), scale)) break;
-    if (w.recycled) w.recycled->observe(w.p, w.q);
     const double alpha = rz / curvature;
     S::axpy(-alpha, w.q, w.r);
     const double next_norm = norm(w.r);
@@ -302,7 +264,6 @@ void ConjugateGradient<V>::cycle(LinearOperator<V>& a, LinearRun<V>& run, Worksp
     const double beta = next_rz / rz;
     S::scale(beta, w.p);
     S::axpy(1, z, w.p);
-    if (w.recycled) w.recycled->project(z, w.p);
     rz = next_rz;
     previous_alpha = alpha;
     previous_beta = beta;

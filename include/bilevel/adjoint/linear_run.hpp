@@ -44,9 +44,6 @@ class LinearRun {
   bool offer(const V& x, const V& residual, double residual_norm);
   /// Takes x whether it is better or not: for methods whose answer is defined by their length.
   void replace(const V& x, const V& residual, double residual_norm);
-  /// Ends the run with x = inverse·b, an answer that is what it is: converged where the residual happens to
-  /// meet the target, negative_curvature where xᵀAx < 0 shows that no inverse of A is near, else approximate.
-  void approximate(InverseApproximation<V>& inverse, std::string_view what);
   /// After a recurrence has claimed `claimed` and its x was offered: stops with stalled where
   /// beginning again is pointless because the true residual is not even half of `before`.
   void demand_progress(double before, double claimed);
@@ -163,24 +160,6 @@ void LinearRun<V>::replace(const V& x, const V& residual, double residual_norm) 
   Space<V>::copy(x, solution_.x);
   Space<V>::copy(residual, residual_);
   solution_.residual_norm = residual_norm;
-}
-
-template <Vector V>
-void LinearRun<V>::approximate(InverseApproximation<V>& inverse, std::string_view what) {
-  V x = Space<V>::zeros_like(b_);
-  inverse.apply(b_, x);
-  if (!all_finite(x)) return stop_not_finite("the approximation of A⁻¹·b");
-  residual_of(x, fresh_);
-  const double residual_norm = norm(fresh_);
-  if (!std::isfinite(residual_norm)) return stop_not_finite("the product A·x");
-  replace(x, fresh_, residual_norm);
-  const double square = Space<V>::dot(x, x), along = Space<V>::dot(x, b_);
-  const double curvature = along - Space<V>::dot(x, fresh_);  // xᵀAx
-  if (curvature < -rounding_level(x) * std::abs(along))
-    stop(Status::negative_curvature,
-         fmt::format("xᵀAx/xᵀx = {:.6g}: A is not positive definite", curvature / square));
-  if (residual_norm <= solution_.target) stop(Status::converged, "the requested residual was reached");
-  stop(Status::approximate, fmt::format("{}, by choice", what));
 }
 
 template <Vector V>

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include <bilevel/adjoint/bicgstab.hpp>
@@ -9,54 +11,76 @@
 #include <bilevel/adjoint/direct.hpp>
 #include <bilevel/adjoint/gmres.hpp>
 #include <bilevel/adjoint/identity.hpp>
-#include <bilevel/adjoint/inherited.hpp>
 #include <bilevel/adjoint/minres.hpp>
 #include <bilevel/adjoint/neumann.hpp>
-#include <bilevel/adjoint/nystrom.hpp>
 #include <bilevel/adjoint/zero.hpp>
 
 namespace bilevel {
 
-/// Every name that make_adjoint_solver knows; a solver's name() is the name it was made by.
-const std::vector<std::string_view>& adjoint_solver_names();
+/// A solver of phase 2 and everything it is told: the options of one of them.
+using AdjointChoice = std::variant<ConjugateGradientOptions, DirectOptions, MinresOptions, GmresOptions,
+                                   BicgstabOptions, NeumannOptions, IdentityOptions, ZeroOptions>;
 
-/// Columns that cg-recycled hands on: the small eigenvalues that hold CG up are rarely more, and eight
-/// products are soon made good.
-inline constexpr long default_recycled = 8;
+/// direct, cg, cg-jacobi, …: the name() of the solver that is made of it.
+std::string_view name(const AdjointChoice& choice);
+Violations validate(const AdjointChoice& choice);
+/// The options that all solvers share.
+AdjointOptions& shared(AdjointChoice& choice);
+/// Whether the system is meant to be solved: all but identity and zero, which stand for approximations.
+bool solves(const AdjointChoice& choice);
+
+/// Every name, each that of a choice with its options at their defaults.
+const std::vector<std::string_view>& adjoint_solver_names();
+/// The choice of that name; null where there is none.
+const AdjointChoice* find_adjoint_solver(std::string_view name);
+/// The choice of that name. Throws InvalidInput, with the list, for a name that there is not.
+AdjointChoice adjoint_solver_named(std::string_view name);
+/// A solver that there was once, and the one to use instead.
+struct RemovedAdjointSolver {
+  std::string_view name, instead;
+};
+std::span<const RemovedAdjointSolver> removed_adjoint_solvers();
+
+template <Vector V>
+std::unique_ptr<AdjointSolver<V>> make_adjoint_solver(const AdjointChoice& choice);
 
 /// The solver of that name with the options that all share; its own stay at their defaults. Throws
 /// InvalidInput, with the list, for a name that there is not.
 template <Vector V>
 std::unique_ptr<AdjointSolver<V>> make_adjoint_solver(std::string_view name,
-                                                      const AdjointOptions& options = {}) {
-  if (name == "direct") return std::make_unique<Direct<V>>(DirectOptions{options});
-  if (name == "cg") return std::make_unique<ConjugateGradient<V>>(ConjugateGradientOptions{options});
-  if (name == "cg-jacobi")
-    return std::make_unique<ConjugateGradient<V>>(ConjugateGradientOptions{options, Preconditioner::jacobi});
-  if (name == "cg-preconditioned")
-    return std::make_unique<ConjugateGradient<V>>(ConjugateGradientOptions{options, Preconditioner::own});
-  if (name == "cg-inherited")
-    return std::make_unique<ConjugateGradient<V>>(
-        ConjugateGradientOptions{options, Preconditioner::inherited});
-  if (name == "cg-nystrom")
-    return std::make_unique<ConjugateGradient<V>>(ConjugateGradientOptions{options, Preconditioner::nystrom});
-  if (name == "cg-recycled") {
-    ConjugateGradientOptions recycling{options};
-    recycling.recycled = default_recycled;
-    return std::make_unique<ConjugateGradient<V>>(recycling);
-  }
-  if (name == "minres") return std::make_unique<Minres<V>>(MinresOptions{options});
-  if (name == "gmres") return std::make_unique<Gmres<V>>(GmresOptions{options});
-  if (name == "bicgstab") return std::make_unique<Bicgstab<V>>(BicgstabOptions{options});
-  if (name == "neumann") return std::make_unique<Neumann<V>>(NeumannOptions{options});
-  if (name == "nystrom") return std::make_unique<Nystrom<V>>(NystromOptions{options});
-  if (name == "inherited") return std::make_unique<Inherited<V>>(options);
-  if (name == "identity") return std::make_unique<Identity<V>>(IdentityOptions{options});
-  if (name == "zero") return std::make_unique<Zero<V>>(options);
-  throw InvalidInput(fmt::format("adjoint: there is no solver \"{}\"; known are {}", name,
-                                 fmt::join(adjoint_solver_names(), ", ")));
+                                                      const AdjointOptions& options = {});
+
+namespace detail {
+
+template <Vector V>
+struct AdjointMaker {
+  using Made = std::unique_ptr<AdjointSolver<V>>;
+  Made operator()(const ConjugateGradientOptions& o) const { return std::make_unique<ConjugateGradient<V>>(o); }
+  Made operator()(const DirectOptions& o) const { return std::make_unique<Direct<V>>(o); }
+  Made operator()(const MinresOptions& o) const { return std::make_unique<Minres<V>>(o); }
+  Made operator()(const GmresOptions& o) const { return std::make_unique<Gmres<V>>(o); }
+  Made operator()(const BicgstabOptions& o) const { return std::make_unique<Bicgstab<V>>(o); }
+  Made operator()(const NeumannOptions& o) const { return std::make_unique<Neumann<V>>(o); }
+  Made operator()(const IdentityOptions& o) const { return std::make_unique<Identity<V>>(o); }
+  Made operator()(const ZeroOptions& o) const { return std::make_unique<Zero<V>>(o); }
+};
+
+}  // namespace detail
+
+template <Vector V>
+std::unique_ptr<AdjointSolver<V>> make_adjoint_solver(const AdjointChoice& choice) {
+  return std::visit(detail::AdjointMaker<V>{}, choice);
 }
 
+template <Vector V>
+std::unique_ptr<AdjointSolver<V>> make_adjoint_solver(std::string_view name, const AdjointOptions& options) {
+  AdjointChoice choice = adjoint_solver_named(name);
+  shared(choice) = options;
+  return make_adjoint_solver<V>(choice);
+}
+
+extern template std::unique_ptr<AdjointSolver<Eigen::VectorXd>> make_adjoint_solver(const AdjointChoice&);
+extern template std::unique_ptr<AdjointSolver<Eigen::VectorXf>> make_adjoint_solver(const AdjointChoice&);
 extern template std::unique_ptr<AdjointSolver<Eigen::VectorXd>> make_adjoint_solver(std::string_view,
                                                                                     const AdjointOptions&);
 extern template std::unique_ptr<AdjointSolver<Eigen::VectorXf>> make_adjoint_solver(std::string_view,

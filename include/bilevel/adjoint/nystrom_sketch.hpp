@@ -35,26 +35,19 @@ struct NystromSketchOptions {
 /// 2017):
 ///   A ≈ L + ρ·I,   L = Y·(ΩᵀY)⁻¹·Yᵀ,   Y = (A − ρ·I)·Ω,   Ω Gaussian, orthonormalised
 /// It is evaluated for A + ν·I with ν at the level of rounding, which is taken off the eigenvalues of L
-/// again. apply() is (L + ρ·I)⁻¹ (Woodbury), with another number σ in place of ρ on the complement of L's
-/// range where ρ is not known or A is to be preconditioned.
+/// again. apply() is (L + ρ·I)⁻¹ (Woodbury), with σ = ρ + the smallest eigenvalue of L in place of ρ on the
+/// complement of L's range: what was not seen is no larger, and often as large.
 template <Vector V>
 class NystromSketch final : public InverseApproximation<V> {
  public:
-  enum class Complement {
-    damping,   ///< σ = ρ: the inverse of L + ρ·I itself; as `smallest` where ρ = 0
-    smallest,  ///< σ = ρ + the smallest eigenvalue of L: what was not seen is no larger, and often as large
-  };
-
   explicit NystromSketch(NystromSketchOptions options) : options_(options) {}
 
   /// Takes k products. Stops the run where one of them is not finite, and with negative_curvature where a
   /// Ritz value is negative.
-  void build(LinearRun<V>& run, Complement complement);
+  void build(LinearRun<V>& run);
 
   void apply(const V& b, V& out) override;
   Index rank() const override { return static_cast<Index>(basis_.size()); }
-  double damping() const { return damping_; }        ///< ρ as it was used
-  double complement() const { return complement_; }  ///< σ
   bool fits(const V& like) const {
     return !basis_.empty() && Space<V>::size(basis_[0]) == Space<V>::size(like);
   }
@@ -68,13 +61,13 @@ class NystromSketch final : public InverseApproximation<V> {
   using Eigensolver = Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>;
 
   double find_damping(const std::vector<V>& omega, const Eigensolver& ritz) const;
-  void invert(const Eigensolver& ritz, const Eigen::MatrixXd& triangle, double shift, Complement complement);
+  void invert(const Eigensolver& ritz, const Eigen::MatrixXd& triangle, double shift);
 
   NystromSketchOptions options_;
   std::vector<V> basis_;  // Q of Y = Q·R
   Eigen::MatrixXd core_;  // C in (L + ρI)⁻¹ = I/σ + Q·C·Qᵀ
   Eigen::VectorXd along_, weight_;
-  double damping_ = 0, complement_ = 1;
+  double damping_ = 0, complement_ = 1;  // ρ as it was used, σ
 };
 
 /// Replaces the columns by orthonormal ones that span the same, from left to right, by modified Gram–Schmidt
@@ -102,7 +95,7 @@ void orthonormalise(std::vector<V>& columns, Eigen::MatrixXd& triangle) {
 }
 
 template <Vector V>
-void NystromSketch<V>::build(LinearRun<V>& run, Complement complement) {
+void NystromSketch<V>::build(LinearRun<V>& run) {
   using S = Space<V>;
   const Index k = std::min<Index>(static_cast<Index>(options_.rank), S::size(run.x()));
   basis_.clear();
@@ -141,7 +134,7 @@ void NystromSketch<V>::build(LinearRun<V>& run, Complement complement) {
       options_.damping > 0 ? std::min(options_.damping, std::max(smallest, 0.0)) : find_damping(omega, ritz);
   for (std::size_t j = 0; j < basis_.size(); ++j) S::axpy(shift - damping_, omega[j], basis_[j]);
   orthonormalise(basis_, triangle);
-  invert(ritz, triangle, shift, complement);
+  invert(ritz, triangle, shift);
 }
 
 template <Vector V>
@@ -159,8 +152,8 @@ double NystromSketch<V>::find_damping(const std::vector<V>& omega, const Eigenso
 
 /// L = Q·R·(ΩᵀY)⁻¹·Rᵀ·Qᵀ from the eigenvalues of ΩᵀAΩ = WΘWᵀ, then C from those of L.
 template <Vector V>
-void NystromSketch<V>::invert(const Eigensolver& ritz, const Eigen::MatrixXd& triangle, double shift,
-                              Complement complement) {
+void NystromSketch<V>::invert(const Eigensolver& ritz, const Eigen::MatrixXd& triangle,
+                              double shift) {
   const Eigen::VectorXd pivots = (ritz.eigenvalues().array() - damping_).max(0.0) + shift;
   if (shift == 0) {  // A = 0 as far as the sketch goes
     complement_ = 1;
@@ -170,7 +163,7 @@ void NystromSketch<V>::invert(const Eigensolver& ritz, const Eigen::MatrixXd& tr
         triangle * ritz.eigenvectors() * pivots.cwiseInverse().cwiseSqrt().asDiagonal();
     const Eigensolver eigen(root * root.transpose());
     const Eigen::VectorXd values = (eigen.eigenvalues().array() - shift).max(0.0) + damping_;
-    complement_ = complement == Complement::damping && damping_ > 0 ? damping_ : values[0];
+    complement_ = values[0];
     // Nothing is known about directions that A does not stretch: they pass like the least of the others.
     for (Index i = 0; i < values.size() && complement_ <= shift; ++i) complement_ = values[i];
     if (complement_ <= shift) complement_ = 1;

@@ -4,29 +4,33 @@
 
 namespace bilevel {
 
+struct ZeroOptions : AdjointOptions {
+  Violations validate() const { return AdjointOptions::validate("zero"); }
+};
+
 /// x = 0: the gradient without its implicit part, in one phase. Status approximate unless b itself meets
 /// the target; no product with A. A warm start is ignored.
 template <Vector V>
 class Zero final : public AdjointSolver<V> {
  public:
-  explicit Zero(AdjointOptions options = {});
+  explicit Zero(ZeroOptions options = {});
   std::string_view name() const override { return "zero"; }
   LinearSolution<V> solve(LinearOperator<V>& a, const V& b, const V* warm) override;
   void set_tolerance(double relative) override;
 
  private:
-  AdjointOptions options_;
+  ZeroOptions options_;
 };
 
 template <Vector V>
-Zero<V>::Zero(AdjointOptions options) : options_(options) {
-  options_.validate("zero").throw_if_any();
+Zero<V>::Zero(ZeroOptions options) : options_(options) {
+  options_.validate().throw_if_any();
 }
 
 template <Vector V>
 void Zero<V>::set_tolerance(double relative) {
   options_.relative_tolerance = relative;
-  options_.validate("zero").throw_if_any();
+  options_.validate().throw_if_any();
 }
 
 template <Vector V>

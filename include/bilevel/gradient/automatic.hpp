@@ -6,27 +6,11 @@
 #include <memory>
 #include <vector>
 
-#include <bilevel/adjoint/make_adjoint_solver.hpp>
 #include <bilevel/gradient/automatic_choice.hpp>
 #include <bilevel/gradient/first_phase.hpp>
 #include <bilevel/gradient/sensitivity.hpp>
 
 namespace bilevel {
-
-struct AutomaticOptions {
-  ImplicitOptions common;
-  /// Of the adjoint solvers among the choices. Where the inner state is less accurate than its tolerance, so
-  /// is phase 2: digits that the state does not have are not paid for.
-  AdjointOptions adjoint = {};
-  /// Bytes that a method may hold; > 0. A quarter of what a small machine has.
-  std::size_t memory_limit = std::size_t{1} << 30;
-
-  Violations validate() const {
-    Violations v("auto");
-    v.require(memory_limit > 0, "memory_limit", memory_limit, "must be positive");
-    return v.add(adjoint.validate()).add(common.validate());
-  }
-};
 
 /// Hands out the free state that was found once at a θ, so that a second method need not find it again.
 template <Vector V>
@@ -79,8 +63,8 @@ class RememberedSolver final : public InnerSolver<V> {
 template <Vector V>
 class Automatic final : public Estimator<V> {
  public:
-  /// Makes the estimator of that name, where a choice is more than an adjoint solver.
-  using Factory = std::function<std::unique_ptr<Estimator<V>>(std::string_view, InnerSolver<V>&)>;
+  /// Makes the estimator, where a choice is more than an adjoint solver.
+  using Factory = std::function<std::unique_ptr<Estimator<V>>(const EstimatorChoice&, InnerSolver<V>&)>;
 
   /// `loss` says whether the equilibrium is a Problem. The problem and the inner solver must outlive this.
   Automatic(Equilibrium<V>& problem, InnerSolver<V>& inner, bool loss, Factory make,
@@ -172,15 +156,16 @@ template <Vector V>
 void Automatic<V>::prepare(std::size_t i) {
   Method& m = methods_[i];
   if (m.adjoint || m.estimator) return;
-  constexpr std::string_view prefix = "implicit-";
-  const std::string_view method = choices_[i].method;
-  if (!method.starts_with(prefix)) {
-    m.estimator = make_(method, remembered_);
+  const auto* implicit = std::get_if<ImplicitMethod>(&choices_[i].method);
+  if (!implicit || !solves(implicit->adjoint)) {
+    m.estimator = make_(choices_[i].method, remembered_);
     return;
   }
-  AdjointOptions adjoint = options_.adjoint;
-  if (choices_[i].max_iterations > 0) adjoint.max_iterations = choices_[i].max_iterations;
-  m.adjoint = make_adjoint_solver<V>(method.substr(prefix.size()), adjoint);
+  AdjointChoice adjoint = implicit->adjoint;
+  const long rented = shared(adjoint).max_iterations;
+  shared(adjoint) = options_.adjoint;
+  if (rented > 0) shared(adjoint).max_iterations = rented;
+  m.adjoint = make_adjoint_solver<V>(adjoint);
 }
 
 /// An inner residual r moves g by about (L_out/λ)‖r‖ for some eigenvalue λ of H: a phase 2 far more accurate
@@ -204,7 +189,7 @@ bool Automatic<V>::try_adjoint(std::size_t i, double tolerance, const V* warm, A
   solver.set_tolerance(tolerance);
   attempt.solution = sensitivity_.pullback(first_.outer_phi(), solver, attempt.gradient, warm);
   Space<V>::axpy(1, first_.outer_theta(), attempt.gradient);
-  attempt.method = choices_[i].method;
+  attempt.method = bilevel::name(choices_[i].method);
   const LinearSolution<V>& s = attempt.solution;
   smallest_ritz_ = std::fmin(smallest_ritz_, s.smallest_ritz);
   largest_ritz_ = std::fmax(largest_ritz_, s.largest_ritz);
@@ -247,8 +232,8 @@ Estimate<V> Automatic<V>::estimate(const V& theta, const Warm<V>& warm) {
   std::string story;
   std::size_t served = 0;
   for (std::size_t i = preferred_; i < choices_.size();) {
-    story += fmt::format("{} {}: {}", story.empty() ? "auto chose" : "; then", choices_[i].method,
-                         choices_[i].reason);
+    story += fmt::format("{} {}: {}", story.empty() ? "auto chose" : "; then",
+                         bilevel::name(choices_[i].method), choices_[i].reason);
     prepare(i);
     bool accepted = false;
     Status why = Status::not_run;

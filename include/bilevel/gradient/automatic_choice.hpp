@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <bilevel/outcome/status.hpp>
-#include <bilevel/problem/equilibrium.hpp>
+#include <bilevel/gradient/estimator_choice.hpp>
 
 namespace bilevel {
 
@@ -22,8 +21,7 @@ struct Situation {
 
 /// A method and what it is good for.
 struct Choice {
-  std::string method;
-  long max_iterations = 0;  ///< of phase 2; 0 leaves the solver's own limit
+  EstimatorChoice method;   ///< with max_iterations of phase 2 where the solver's own limit is too high
   bool indefinite = false;  ///< copes with a Hessian that is not positive definite
   bool stiff = false;       ///< copes with a condition number that products cannot overcome
   std::string reason;

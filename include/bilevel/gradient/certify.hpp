@@ -59,7 +59,7 @@ class Certifier {
   Equilibrium<V>& problem_;
   Curvature<V>* curvature_;
   const Phases<V>& phases_;
-  const CertificateOptions& options_;
+  CertificateOptions options_;
   Certificate result_;
   Constants constants_;
   Rounding rounding_;

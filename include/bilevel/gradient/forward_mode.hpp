@@ -6,12 +6,14 @@
 #include <bilevel/adjoint/conjugate_gradient.hpp>
 #include <bilevel/gradient/beside.hpp>
 #include <bilevel/gradient/sensitivity.hpp>
+#include <bilevel/inner/make_inner_solver.hpp>
 #include <bilevel/inner/tangent_run.hpp>
 
 namespace bilevel {
 
 struct ForwardModeOptions {
-  RunOptions run = {};
+  /// Ten times as many steps as a minimiser may take: these cannot search.
+  RunOptions run = {.max_steps = 100000};
   /// Bytes that the sensitivity dφ_k/dθ and the working vectors may take; > 0. The |φ|·|θ| numbers, times one
   /// more for each vector of momentum, are why this method is for few parameters: 1 GiB is reached by 10⁴
   /// inner variables with 10⁴ parameters of gradient descent.
@@ -21,10 +23,12 @@ struct ForwardModeOptions {
   CertificateOptions certificate = {};
   /// The gradient norm that counts as zero in the verdict (the outer loop sets its own).
   double outer_tolerance = 1e-6;
+  /// What is differentiated, where the estimator is made from these options alone. As of UnrolledOptions.
+  InnerChoice step = NesterovOptions{};
 
   Violations validate() const {
     Violations v("forward-mode");
-    v.add(run.validate("forward-mode")).at_least("memory_limit", memory_limit > 0 ? 1 : 0, 1);
+    v.add(bilevel::validate(step)).add(run.validate("forward-mode")).at_least("memory_limit", memory_limit > 0 ? 1 : 0, 1);
     v.positive("adjoint_tolerance", adjoint_tolerance);
     return v.not_negative("outer_tolerance", outer_tolerance).add(certificate.validate());
   }

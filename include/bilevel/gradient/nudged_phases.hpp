@@ -87,6 +87,11 @@ class NudgedPhases {
   void measure(const V& phi, double t, double inner_norm, double outer_norm, double theta_norm,
                double outer_theta_norm, NudgedPhase& record);
   void find_stationary_point(const V& phi, NudgedPhase& record);
+  V settle(double t, const V& start, Sweep<V>& s);
+  bool compare_with_free(const V& phi, NudgedPhase& record, Sweep<V>& s);
+  void assemble(std::size_t count, NudgedPhase& record, Sweep<V>& s);
+  void follow_secant(bool last, double t, Sweep<V>& s);
+  void blame(double t, Status status, const std::string& why, Sweep<V>& s) const;
 
   CountedProblem<V>& problem_;
   InnerSolver<V>& solver_;
@@ -94,6 +99,7 @@ class NudgedPhases {
   V difference_, inner_phi_, outer_phi_, theta_difference_, outer_theta_, first_secant_, moved_,
       worst_residual_, free_outer_theta_;
   double inner_value_ = unknown, outer_phi_norm_ = unknown;
+  double worst_ = 0;  // of the weighed residuals of a sweep; worst_residual_ is its
   NudgedPhase free_;
   Probe probe_{};
   bool probed_ = false;
@@ -180,101 +186,126 @@ Sweep<V> NudgedPhases<V>::sweep(const Stencil& stencil, double beta) {
   s.pi = Space<V>::zeros_like(phi_);
   s.phases.push_back(free_);
   const std::size_t count = stencil.points().size();
-  const bool embedded = stencil.points()[0] == 0 && count > 2;
+  const bool one_sided = stencil.points()[0] == 0, embedded = one_sided && count > 2;
   const Stencil lower = embedded ? Stencil::forward(static_cast<int>(count) - 1) : stencil;
-  const double u = unit_roundoff<V>(), n = static_cast<double>(Space<V>::size(phi_));
   V start = duplicate(phi_);
-  double worst = 0;
+  worst_ = 0;
   Space<V>::scale(0, worst_residual_);
   for (std::size_t i = 0; i < count; ++i) {
     const int point = stencil.points()[i];
-    const double alpha = stencil.coefficient(i);
+    NudgedPhase record;
+    record.weight = stencil.coefficient(i);
+    record.t = point * beta;
     if (point == 0) {
-      s.phases[0].weight = alpha;
+      s.phases[0].weight = record.weight;
       continue;
     }
-    const double t = point * beta;
-    Solution<V> settled = solver_.solve(theta_, t, start);
-    settled.cost.seconds_inner = 0;  // all of this is the second phase
-    s.cost += settled.cost;
-    s.iterations += settled.iterations;
-    const auto blame = [&](Status status, const std::string& why) {
-      if (succeeded(s.status)) s.status = status;
-      s.message += fmt::format("; at β = {:.4g} ({}): {}", t, solver_.name(), why);
-    };
-    if (Space<V>::size(settled.phi) != Space<V>::size(phi_))
-      throw InvalidInput(fmt::format("inner solver {} returned a state of {} elements, the problem wants {}",
-                                     solver_.name(), Space<V>::size(settled.phi), Space<V>::size(phi_)));
-    // A solver that reports nothing is judged by what is measured below.
-    if (!succeeded(settled.status) && settled.status != Status::not_run)
-      blame(settled.status, settled.message);
-    if (!all_finite(settled.phi)) blame(Status::not_finite, "the settled state is not finite");
-    if (!s.usable()) break;
-
-    const double value =
-        problem_.inner(settled.phi, theta_, {.phi = &inner_phi_, .theta = &theta_difference_});
-    problem_.outer(settled.phi, theta_, {.phi = &outer_phi_, .theta = &outer_theta_});
-    NudgedPhase record;
-    record.weight = alpha;
-    Space<V>::copy(settled.phi, difference_);
-    Space<V>::axpy(-1, phi_, difference_);
-    record.distance = norm(difference_) * (1 + gamma(n + 8, u));
-    const double inner_norm = norm(inner_phi_), outer_norm = norm(outer_phi_),
-                 theta_norm = norm(theta_difference_), outer_theta_norm = norm(outer_theta_);
-
-    // Energy along the way, from ∂φ L_in at both ends.
-    const double end = Space<V>::dot(inner_phi_, difference_), begin = Space<V>::dot(residual_, difference_);
-    record.energy = value - inner_value_;
-    record.energy_error = 1e4 * u * (std::abs(value) + std::abs(inner_value_));
-    record.work = 0.5 * (begin + end);
-    record.bend = end - begin;
-    Space<V>::copy(inner_phi_, moved_);
-    Space<V>::axpy(-1, residual_, moved_);
-    if (record.distance > 0) record.stiffness = norm(moved_) / record.distance;
-
-    Space<V>::axpy(t, outer_phi_, inner_phi_);
-    record.residual = norm(inner_phi_);
-    Space<V>::copy(inner_phi_, moved_);
-    Space<V>::axpy(-1, residual_, moved_);
-    Space<V>::axpy(-t, free_outer_phi_, moved_);
-    if (record.distance > 0) record.nudged_stiffness = norm(moved_) / record.distance;
-    if (const double weighed = std::abs(alpha) * record.residual; weighed > worst) {
-      worst = weighed;
-      Space<V>::copy(inner_phi_, worst_residual_);
-    }
-    if (!std::isfinite(value + record.residual + theta_norm + outer_theta_norm)) {
-      blame(Status::not_finite, "a loss or one of its derivatives is not finite at the settled state");
-      break;
-    }
-    measure(settled.phi, t, inner_norm, outer_norm, theta_norm, outer_theta_norm, record);
-
-    // ∂θL(φ̂_t, t) − ∂θL(φ̂_0, 0): what is common to all phases never enters the sum.
-    Space<V>::axpy(-1, inner_theta_, theta_difference_);
-    const double change = norm(theta_difference_);
-    if (record.distance > 0) record.cross = change / record.distance;
-    Space<V>::axpy(t, outer_theta_, theta_difference_);
-    Space<V>::axpy(-1, free_outer_theta_, outer_theta_);
-    record.outer_theta_change = norm(outer_theta_);
-    Space<V>::axpy(alpha / beta, theta_difference_, s.gradient);
-    if (embedded && i + 1 < count) Space<V>::axpy(lower.coefficient(i) / beta, theta_difference_, s.lower);
-    Space<V>::axpy(-alpha / beta, difference_, s.pi);
-    // A difference, two products, a sum of `count` terms, the coefficients, and t itself.
-    s.assembly_error += gamma(static_cast<double>(count) + 8, u) * std::abs(alpha / beta) *
-                        (change + std::abs(t) * outer_theta_norm);
-
-    Space<V>::scale(1 / t, difference_);
-    if (s.phases.size() == 1) {
-      Space<V>::copy(difference_, first_secant_);
-    } else if (i + 1 == count) {
-      const double length = norm(first_secant_);
-      Space<V>::axpy(-1, first_secant_, difference_);
-      s.nonlinearity = length > 0 ? norm(difference_) / length : 0;
-    }
+    const V settled = settle(record.t, start, s);
+    if (!s.usable() || !compare_with_free(settled, record, s)) break;
+    assemble(count, record, s);
+    if (embedded && i + 1 < count)
+      Space<V>::axpy(lower.coefficient(i) / beta, theta_difference_, s.lower);
+    follow_secant(i + 1 == count, record.t, s);
     s.phases.push_back(record);
-    if (embedded || stencil.points()[0] == 0) Space<V>::copy(settled.phi, start);
+    if (one_sided) Space<V>::copy(settled, start);
   }
   s.cost.seconds_adjoint = watch.seconds();
   return s;
+}
+
+/// The first phase that failed names the status of the whole.
+template <Vector V>
+void NudgedPhases<V>::blame(double t, Status status, const std::string& why, Sweep<V>& s) const {
+  if (succeeded(s.status)) s.status = status;
+  s.message += fmt::format("; at β = {:.4g} ({}): {}", t, solver_.name(), why);
+}
+
+/// φ̂_t, whatever the solver made of it; the sweep knows what went wrong.
+template <Vector V>
+V NudgedPhases<V>::settle(double t, const V& start, Sweep<V>& s) {
+  Solution<V> settled = solver_.solve(theta_, t, start);
+  settled.cost.seconds_inner = 0;  // all of this is the second phase
+  s.cost += settled.cost;
+  s.iterations += settled.iterations;
+  if (Space<V>::size(settled.phi) != Space<V>::size(phi_))
+    throw InvalidInput(fmt::format("inner solver {} returned a state of {} elements, the problem wants {}",
+                                   solver_.name(), Space<V>::size(settled.phi), Space<V>::size(phi_)));
+  // A solver that reports nothing is judged by what is measured later.
+  if (!succeeded(settled.status) && settled.status != Status::not_run)
+    blame(t, settled.status, settled.message, s);
+  if (!all_finite(settled.phi)) blame(t, Status::not_finite, "the settled state is not finite", s);
+  return std::move(settled.phi);
+}
+
+/// Measures the phase at record.t, and how far it is from the free one: difference_ becomes Δ,
+/// theta_difference_ ∂θL(φ̂_t, t) − ∂θL(φ̂_0, 0). False where a loss or a derivative is not finite.
+template <Vector V>
+bool NudgedPhases<V>::compare_with_free(const V& phi, NudgedPhase& record, Sweep<V>& s) {
+  const double t = record.t, u = unit_roundoff<V>(), n = static_cast<double>(Space<V>::size(phi_));
+  const double value = problem_.inner(phi, theta_, {.phi = &inner_phi_, .theta = &theta_difference_});
+  problem_.outer(phi, theta_, {.phi = &outer_phi_, .theta = &outer_theta_});
+  Space<V>::copy(phi, difference_);
+  Space<V>::axpy(-1, phi_, difference_);
+  record.distance = norm(difference_) * (1 + gamma(n + 8, u));
+  const double inner_norm = norm(inner_phi_), outer_norm = norm(outer_phi_),
+               theta_norm = norm(theta_difference_), outer_theta_norm = norm(outer_theta_);
+
+  // Energy along the way, from ∂φ L_in at both ends.
+  const double end = Space<V>::dot(inner_phi_, difference_), begin = Space<V>::dot(residual_, difference_);
+  record.energy = value - inner_value_;
+  record.energy_error = 1e4 * u * (std::abs(value) + std::abs(inner_value_));
+  record.work = 0.5 * (begin + end);
+  record.bend = end - begin;
+  Space<V>::copy(inner_phi_, moved_);
+  Space<V>::axpy(-1, residual_, moved_);
+  if (record.distance > 0) record.stiffness = norm(moved_) / record.distance;
+
+  Space<V>::axpy(t, outer_phi_, inner_phi_);
+  record.residual = norm(inner_phi_);
+  Space<V>::copy(inner_phi_, moved_);
+  Space<V>::axpy(-1, residual_, moved_);
+  Space<V>::axpy(-t, free_outer_phi_, moved_);
+  if (record.distance > 0) record.nudged_stiffness = norm(moved_) / record.distance;
+  if (const double weighed = std::abs(record.weight) * record.residual; weighed > worst_) {
+    worst_ = weighed;
+    Space<V>::copy(inner_phi_, worst_residual_);
+  }
+  if (!std::isfinite(value + record.residual + theta_norm + outer_theta_norm)) {
+    blame(t, Status::not_finite, "a loss or one of its derivatives is not finite at the settled state", s);
+    return false;
+  }
+  measure(phi, t, inner_norm, outer_norm, theta_norm, outer_theta_norm, record);
+  return true;
+}
+
+/// Adds the phase to the sums. What is common to all phases never enters them.
+template <Vector V>
+void NudgedPhases<V>::assemble(std::size_t count, NudgedPhase& record, Sweep<V>& s) {
+  const double t = record.t, scale = record.weight / s.beta, outer_theta_norm = norm(outer_theta_);
+  Space<V>::axpy(-1, inner_theta_, theta_difference_);
+  const double change = norm(theta_difference_);
+  if (record.distance > 0) record.cross = change / record.distance;
+  Space<V>::axpy(t, outer_theta_, theta_difference_);
+  Space<V>::axpy(-1, free_outer_theta_, outer_theta_);
+  record.outer_theta_change = norm(outer_theta_);
+  Space<V>::axpy(scale, theta_difference_, s.gradient);
+  Space<V>::axpy(-scale, difference_, s.pi);
+  // A difference, two products, a sum of `count` terms, the coefficients, and t itself.
+  s.assembly_error += gamma(static_cast<double>(count) + 8, unit_roundoff<V>()) * std::abs(scale) *
+                      (change + std::abs(t) * outer_theta_norm);
+}
+
+/// How much Δ/t changes from the first nudged phase to the last; uses up difference_.
+template <Vector V>
+void NudgedPhases<V>::follow_secant(bool last, double t, Sweep<V>& s) {
+  Space<V>::scale(1 / t, difference_);
+  if (s.phases.size() == 1) {
+    Space<V>::copy(difference_, first_secant_);
+  } else if (last) {
+    const double length = norm(first_secant_);
+    Space<V>::axpy(-1, first_secant_, difference_);
+    s.nonlinearity = length > 0 ? norm(difference_) / length : 0;
+  }
 }
 
 /// Turns `direction` into a displaced state in moved_ and returns how far it was moved.

@@ -13,6 +13,11 @@ enum class Directions {
   rademacher,  ///< ε_i = ±1: simultaneous perturbation (SPSA), whose variance is the smaller one
 };
 
+/// evolution-strategies or spsa.
+inline std::string_view name(Directions directions) {
+  return directions == Directions::gaussian ? "evolution-strategies" : "spsa";
+}
+
 struct RandomDifferenceOptions {
   /// m, pairs of solves. 0, the default, takes 4(|θ| + 1), 8 at least: the relative standard error
   /// √((|θ| ± 1)/m) is then about one half, enough for a step downhill. Less than 8 pairs say nothing about
@@ -25,6 +30,8 @@ struct RandomDifferenceOptions {
   std::uint64_t seed = 1;
   /// The gradient norm that counts as zero in the verdict (the outer loop sets its own).
   double outer_tolerance = 1e-6;
+  /// What ε is drawn from: evolution strategies or SPSA.
+  Directions directions = Directions::gaussian;
 
   Violations validate() const {
     Violations v("random_difference");
@@ -42,15 +49,14 @@ struct RandomDifferenceOptions {
 template <Vector V>
 class RandomDifference final : public Estimator<V> {
  public:
-  RandomDifference(Equilibrium<V>& problem, InnerSolver<V>& inner, Directions directions,
-                   RandomDifferenceOptions options = {})
-      : directions_(directions), options_(options), solves_(problem, inner) {
+  RandomDifference(Equilibrium<V>& problem, InnerSolver<V>& inner, RandomDifferenceOptions options = {})
+      : options_(options), solves_(problem, inner) {
     options_.validate().throw_if_any();
     require_shapes<V>(problem, nullptr, nullptr, name());
   }
 
   std::string_view name() const override {
-    return directions_ == Directions::gaussian ? "evolution-strategies" : "spsa";
+    return bilevel::name(options_.directions);
   }
   Estimate<V> estimate(const V& theta, const Warm<V>& warm) override;
   void set_tolerances(double inner, double /*adjoint*/) override { solves_.set_tolerance(inner); }
@@ -70,7 +76,6 @@ class RandomDifference final : public Estimator<V> {
   void draw(std::uint64_t seed, V& direction);
   double slope(const V& theta, const V& direction, double sigma);
 
-  Directions directions_;
   RandomDifferenceOptions options_;
   DifferencedSolves<V> solves_;
   std::vector<double> host_;
@@ -97,7 +102,7 @@ std::uint64_t RandomDifference<V>::seed_at(const V& theta) {
 template <Vector V>
 void RandomDifference<V>::draw(std::uint64_t seed, V& direction) {
   Space<V>::random(seed, direction);
-  if (directions_ == Directions::gaussian) return;
+  if (options_.directions == Directions::gaussian) return;
   Space<V>::to_host(direction, host_.data());
   for (double& element : host_) element = element < 0 ? -1 : 1;
   Space<V>::from_host(host_.data(), direction);
@@ -148,7 +153,7 @@ Estimate<V> RandomDifference<V>::estimate(const V& theta, const Warm<V>& warm) {
   // From the sample where it is larger: it sees what is not linear. From the formula where the draws happen
   // to agree: two equal directions have no variance, and say nothing.
   const double formula =
-      (static_cast<double>(n) + (directions_ == Directions::gaussian ? 1 : -1)) * (squares / m) / m;
+      (static_cast<double>(n) + (options_.directions == Directions::gaussian ? 1 : -1)) * (squares / m) / m;
   const double sample =
       pairs > 1 ? std::max(0.0, (lengths - m * Space<V>::dot(e.gradient, e.gradient)) / (m * (m - 1))) : 0;
   const double standard_error = std::sqrt(std::max(formula, sample));

@@ -6,12 +6,14 @@
 
 #include <bilevel/gradient/beside.hpp>
 #include <bilevel/gradient/sensitivity.hpp>
+#include <bilevel/inner/make_inner_solver.hpp>
 #include <bilevel/inner/recorded_run.hpp>
 
 namespace bilevel {
 
 struct UnrolledOptions {
-  RunOptions run = {};
+  /// Ten times as many steps as a minimiser may take: these cannot search.
+  RunOptions run = {.max_steps = 100000};
   /// K: follow only the last K steps back; ≥ 0. 0, the default, follows all. A run that has settled forgets
   /// what lies further back than a few times κ steps of gradient descent.
   long truncate = 0;
@@ -19,16 +21,28 @@ struct UnrolledOptions {
   /// other number holds as many snapshots as fit and computes the rest again, at r forward steps for one
   /// where C(s + r, s) ≥ T with s snapshots. The gradient is the same to the last bit.
   std::size_t memory_budget = 0;
+  /// With no memory_budget given: one of room for some dozens of states.
+  bool checkpointed = false;
   CertificateOptions certificate = {};
   /// The gradient norm that counts as zero in the verdict (the outer loop sets its own).
   double outer_tolerance = 1e-6;
+  /// What is differentiated, where the estimator is made from these options alone. The default settles in the
+  /// fewest steps whose length follows from the problem's own constants.
+  InnerChoice step = NesterovOptions{};
 
   Violations validate() const {
     Violations v("unrolled");
-    v.add(run.validate("unrolled")).at_least("truncate", truncate, 0);
+    v.add(bilevel::validate(step)).add(run.validate("unrolled")).at_least("truncate", truncate, 0);
     return v.not_negative("outer_tolerance", outer_tolerance).add(certificate.validate());
   }
 };
+
+/// unrolled, unrolled-truncated where `truncate` is set, else unrolled-checkpointed with a memory budget.
+inline std::string_view name(const UnrolledOptions& options) {
+  return options.truncate > 0                                ? "unrolled-truncated"
+         : options.memory_budget > 0 || options.checkpointed ? "unrolled-checkpointed"
+                                                             : "unrolled";
+}
 
 /// Backpropagation through time: the gradient of θ ↦ L_out(φ_T(θ), θ), where φ_T is what T steps of a
 /// minimiser make of a start that is held fixed. With λ_T = ∂φ L_out and c_k the cotangent that step k gives
@@ -44,8 +58,7 @@ class Unrolled final : public Estimator<V> {
  public:
   Unrolled(Problem<V>& problem, std::unique_ptr<Step<V>> step, UnrolledOptions options = {});
 
-  /// unrolled, unrolled-truncated where `truncate` is set, else unrolled-checkpointed with a memory budget.
-  std::string_view name() const override { return name_of(options_); }
+  std::string_view name() const override { return bilevel::name(options_); }
   Estimate<V> estimate(const V& theta, const Warm<V>& warm) override;
   void set_tolerances(double inner, double) override { run_.set_tolerance(inner); }
   void set_outer_tolerance(double tolerance) override { options_.outer_tolerance = tolerance; }
@@ -63,17 +76,12 @@ class Unrolled final : public Estimator<V> {
            snapshots * RecordedRun<V>::snapshot_bytes(phi, step);
   }
 
-  static std::string_view name_of(const UnrolledOptions& options) {
-    return options.truncate > 0        ? "unrolled-truncated"
-           : options.memory_budget > 0 ? "unrolled-checkpointed"
-                                       : "unrolled";
-  }
-
  private:
   // Start, φ̂, π̂, ĝ, the inner residual, that of π̂; the gradient, ∂θ L_out, the gradient beside it.
   static std::size_t estimate_bytes(const V& phi, const V& theta) {
     return 6 * bytes_of(phi) + 3 * bytes_of(theta);
   }
+  static UnrolledOptions with_budget(Problem<V>& problem, UnrolledOptions options);
   static long affordable_snapshots(Problem<V>& problem, const Step<V>* step, const UnrolledOptions& options);
 
   CountedEquilibrium<V> problem_;
@@ -83,6 +91,13 @@ class Unrolled final : public Estimator<V> {
   FirstPhase<V> first_;
   std::unique_ptr<Curvature<V>> curvature_;  // at φ_T
 };
+
+template <Vector V>
+UnrolledOptions Unrolled<V>::with_budget(Problem<V>& problem, UnrolledOptions options) {
+  if (options.checkpointed && options.memory_budget == 0)
+    options.memory_budget = 96 * bytes_of(problem.initial_phi()) + 16 * bytes_of(problem.initial_theta());
+  return options;
+}
 
 template <Vector V>
 long Unrolled<V>::affordable_snapshots(Problem<V>& problem, const Step<V>* step,
@@ -102,9 +117,9 @@ long Unrolled<V>::affordable_snapshots(Problem<V>& problem, const Step<V>* step,
 template <Vector V>
 Unrolled<V>::Unrolled(Problem<V>& problem, std::unique_ptr<Step<V>> step, UnrolledOptions options)
     : problem_(problem),
-      options_(options),
-      snapshots_(affordable_snapshots(problem, step.get(), options)),
-      run_(problem, std::move(step), options.run, options.truncate, snapshots_, name_of(options)),
+      options_(with_budget(problem, std::move(options))),
+      snapshots_(affordable_snapshots(problem, step.get(), options_)),
+      run_(problem, std::move(step), options_.run, options_.truncate, snapshots_, bilevel::name(options_)),
       first_(problem_, run_) {}
 
 template <Vector V>

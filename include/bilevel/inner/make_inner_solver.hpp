@@ -3,6 +3,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <variant>
 
 #include <bilevel/inner/adam.hpp>
 #include <bilevel/inner/backtracking_descent.hpp>
@@ -17,47 +18,104 @@
 
 namespace bilevel {
 
-/// Every name that make_inner_solver knows, in the order of its documentation.
+/// A solver of phase 1 and everything that is its own: the options of one of them. All but the fixed point
+/// are steps of a Minimiser.
+using InnerChoice =
+    std::variant<GradientDescentOptions, BacktrackingDescentOptions, HeavyBallOptions, NesterovOptions,
+                 AdamOptions, LbfgsOptions, NewtonOptions, TrustRegionOptions, FixedPointOptions>;
+
+/// gradient-descent, gradient-descent-backtracking, heavy-ball, nesterov, adam, lbfgs, newton, trust-region,
+/// anderson: the name() of the solver that is made of it.
+std::string_view name(const InnerChoice& choice);
+Violations validate(const InnerChoice& choice);
+/// Whether it minimises a loss, step by step; the fixed point asks for a residual only.
+bool minimises(const InnerChoice& choice);
+/// Whether unrolling and forward mode can differentiate its steps.
+bool differentiable(const InnerChoice& choice);
+
+/// Every name, each that of a choice with its options at their defaults, in the order of its documentation.
 std::span<const std::string_view> inner_solver_names();
+/// The choice of that name; null where there is none.
+const InnerChoice* find_inner_solver(std::string_view name);
+/// The choice of that name. Throws InvalidInput, with the list, for any other.
+InnerChoice inner_solver_named(std::string_view name);
 
-/// InvalidInput that lists the names.
-[[noreturn]] void refuse_inner_solver(std::string_view name);
-
-/// The step that the minimiser of that name loops over, with its own options at their defaults. Throws
-/// InvalidInput for any other name, anderson among them: it has none.
+/// The step that a minimiser loops over. Throws InvalidInput for a fixed point: it has none.
 template <Vector V>
-std::unique_ptr<Step<V>> make_step(std::string_view name) {
-  if (name == "gradient-descent") return std::make_unique<GradientDescent<V>>();
-  if (name == "gradient-descent-backtracking") return std::make_unique<BacktrackingDescent<V>>();
-  if (name == "heavy-ball") return std::make_unique<HeavyBall<V>>();
-  if (name == "nesterov") return std::make_unique<Nesterov<V>>();
-  if (name == "adam") return std::make_unique<Adam<V>>();
-  if (name == "lbfgs") return std::make_unique<Lbfgs<V>>();
-  if (name == "newton") return std::make_unique<Newton<V>>();
-  if (name == "trust-region") return std::make_unique<TrustRegion<V>>();
-  refuse_inner_solver(name);
-}
+std::unique_ptr<Step<V>> make_step(const InnerChoice& choice);
+/// The same by name, with its own options at their defaults.
+template <Vector V>
+std::unique_ptr<Step<V>> make_step(std::string_view name);
 
-/// A solver of phase 1 by name, with its own options at their defaults: gradient-descent,
-/// gradient-descent-backtracking, heavy-ball, nesterov, adam, lbfgs, newton, trust-region, anderson.
-/// The problem must outlive the solver. Throws InvalidInput for any other name.
+/// A solver of phase 1. The problem must outlive it.
+template <Vector V>
+std::unique_ptr<InnerSolver<V>> make_inner_solver(const InnerChoice& choice, Problem<V>& problem,
+                                                  const MinimiserOptions& options = {});
+/// The same for an equilibrium that minimises nothing: only a fixed point, since the others need a loss.
+template <Vector V>
+std::unique_ptr<InnerSolver<V>> make_inner_solver(const InnerChoice& choice, Equilibrium<V>& problem,
+                                                  const MinimiserOptions& options = {});
+
+/// A solver of phase 1 by name, with its own options at their defaults. Throws InvalidInput, with the list,
+/// for a name that there is not.
 template <Vector V>
 std::unique_ptr<InnerSolver<V>> make_inner_solver(std::string_view name, Problem<V>& problem,
                                                   const MinimiserOptions& options = {}) {
-  if (name == "anderson") return std::make_unique<FixedPoint<V>>(problem, options);
-  return std::make_unique<Minimiser<V>>(problem, make_step<V>(name), options);
+  return make_inner_solver<V>(inner_solver_named(name), problem, options);
 }
-
-/// The same for an equilibrium that minimises nothing: only anderson, since the others need a loss.
 template <Vector V>
 std::unique_ptr<InnerSolver<V>> make_inner_solver(std::string_view name, Equilibrium<V>& problem,
                                                   const MinimiserOptions& options = {}) {
-  if (name == "anderson") return std::make_unique<FixedPoint<V>>(problem, options);
-  for (const std::string_view known : inner_solver_names())
-    if (name == known)
-      throw InvalidInput(fmt::format(
-          "inner solver {}: it minimises a loss and this problem has only a residual; use anderson", name));
-  refuse_inner_solver(name);
+  return make_inner_solver<V>(inner_solver_named(name), problem, options);
+}
+
+namespace detail {
+
+[[noreturn]] void refuse_step(const InnerChoice& choice);
+[[noreturn]] void refuse_residual(const InnerChoice& choice);
+
+template <Vector V>
+struct StepMaker {
+  using Made = std::unique_ptr<Step<V>>;
+  Made operator()(const GradientDescentOptions& o) const { return std::make_unique<GradientDescent<V>>(o); }
+  Made operator()(const BacktrackingDescentOptions& o) const {
+    return std::make_unique<BacktrackingDescent<V>>(o);
+  }
+  Made operator()(const HeavyBallOptions& o) const { return std::make_unique<HeavyBall<V>>(o); }
+  Made operator()(const NesterovOptions& o) const { return std::make_unique<Nesterov<V>>(o); }
+  Made operator()(const AdamOptions& o) const { return std::make_unique<Adam<V>>(o); }
+  Made operator()(const LbfgsOptions& o) const { return std::make_unique<Lbfgs<V>>(o); }
+  Made operator()(const NewtonOptions& o) const { return std::make_unique<Newton<V>>(o); }
+  Made operator()(const TrustRegionOptions& o) const { return std::make_unique<TrustRegion<V>>(o); }
+  Made operator()(const FixedPointOptions& o) const { refuse_step(o); }
+};
+
+}  // namespace detail
+
+template <Vector V>
+std::unique_ptr<Step<V>> make_step(const InnerChoice& choice) {
+  return std::visit(detail::StepMaker<V>{}, choice);
+}
+
+template <Vector V>
+std::unique_ptr<Step<V>> make_step(std::string_view name) {
+  return make_step<V>(inner_solver_named(name));
+}
+
+template <Vector V>
+std::unique_ptr<InnerSolver<V>> make_inner_solver(const InnerChoice& choice, Problem<V>& problem,
+                                                  const MinimiserOptions& options) {
+  if (const auto* fixed_point = std::get_if<FixedPointOptions>(&choice))
+    return std::make_unique<FixedPoint<V>>(problem, options, *fixed_point);
+  return std::make_unique<Minimiser<V>>(problem, make_step<V>(choice), options);
+}
+
+template <Vector V>
+std::unique_ptr<InnerSolver<V>> make_inner_solver(const InnerChoice& choice, Equilibrium<V>& problem,
+                                                  const MinimiserOptions& options) {
+  if (const auto* fixed_point = std::get_if<FixedPointOptions>(&choice))
+    return std::make_unique<FixedPoint<V>>(problem, options, *fixed_point);
+  detail::refuse_residual(choice);
 }
 
 }  // namespace bilevel

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include <bilevel/outer/box.hpp>
@@ -68,8 +69,20 @@ std::unique_ptr<Optimizer> make_gradient_descent(const DescentOptimizerOptions& 
 std::unique_ptr<Optimizer> make_adam(const AdamOptimizerOptions& options = {});
 std::unique_ptr<Optimizer> make_lbfgs(const LbfgsOptimizerOptions& options = {});
 
-/// gradient-descent, adam, lbfgs. A positive `step` is handed on where the optimiser has one.
-std::unique_ptr<Optimizer> make_optimizer(std::string_view name, double step = 0);
+/// An optimiser of θ and everything it is told: the options of one of them.
+using OptimizerChoice = std::variant<LbfgsOptimizerOptions, DescentOptimizerOptions, AdamOptimizerOptions>;
+
+/// gradient-descent, adam, lbfgs: the name() of the optimiser that is made of it.
+std::string_view name(const OptimizerChoice& choice);
+Violations validate(const OptimizerChoice& choice);
 std::vector<std::string> optimizer_names();
+/// The choice of that name with its options at their defaults; null where there is none.
+const OptimizerChoice* find_optimizer(std::string_view name);
+/// The choice of that name. Throws InvalidInput, with the list, for any other.
+OptimizerChoice optimizer_named(std::string_view name);
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerChoice& choice);
+/// By name. A positive `step` is handed on where the optimiser has one.
+std::unique_ptr<Optimizer> make_optimizer(std::string_view name, double step = 0);
 
 }  // namespace bilevel

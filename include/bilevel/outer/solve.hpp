@@ -40,17 +40,17 @@ struct SolveOptions {
   double max_seconds = std::numeric_limits<double>::infinity();
   /// Looked at before every evaluation; where the problem obeys the same one, within it too. Null: never.
   const StopToken* stop = nullptr;
-  ToleranceSchedule tolerances;
-  Box box;
+  ToleranceSchedule tolerances = {};
+  Box box = {};
   bool warm_start = true;
   /// Where to keep the run; empty for nowhere. It is replaced before every evaluation.
-  std::string checkpoint;
+  std::string checkpoint = {};
   /// Go on from `checkpoint`.
   bool resume = false;
   /// Names the problem and its settings; a checkpoint with another identity is refused.
-  std::string identity;
+  std::string identity = {};
   /// Called after every evaluation; false stops the run with status `interrupted`.
-  std::function<bool(const HistoryEntry&)> callback;
+  std::function<bool(const HistoryEntry&)> callback = {};
 
   Violations validate() const;
 };

@@ -366,7 +366,7 @@ class DerivativeCheck {
 
   Equilibrium<V>& equilibrium_;
   Problem<V>* problem_;
-  const CheckOptions& options_;
+  CheckOptions options_;
   const V& phi_;
   const V& theta_;
   V moved_phi_, moved_theta_, field_, outer_phi_;

@@ -197,7 +197,7 @@ class ConstantsCheck {
   Equilibrium<V>& equilibrium_;
   const V& phi_;
   const V& theta_;
-  const CheckOptions& options_;
+  CheckOptions options_;
   std::mt19937_64 engine_;
   double slack_;
   Tally tally_;

@@ -56,11 +56,12 @@ void choose_estimator(TrainSettings& s, int points) {
     s.nudges = false;
     return;
   }
+  const EstimatorChoice* choice = find_estimator(s.estimator);
   const auto& known = estimator_names();
-  if (std::find(known.begin(), known.end(), s.estimator) == known.end() || s.estimator == "auto")
+  if (!choice || std::holds_alternative<AutomaticOptions>(*choice))
     throw InvalidInput(fmt::format("there is no `estimator` {}; known are {}, backpropagation", s.estimator,
                                    fmt::join(known.begin() + (known.front() == "auto"), known.end(), ", ")));
-  const bool holomorphic = s.estimator == "ep-holomorphic";
+  const bool holomorphic = std::holds_alternative<HolomorphicOptions>(*choice);
   if (holomorphic && !s.architecture.smooth())
     throw InvalidInput(
         fmt::format("`estimator` ep-holomorphic continues the energy to complex states, and {} units are not "
@@ -68,14 +69,13 @@ void choose_estimator(TrainSettings& s, int points) {
                     "`activation` sigmoid or tanh, or another estimator",
                     name(s.architecture.activation)));
   s.route = GradientRoute::library;
-  s.nudges = s.estimator.starts_with("ep-");
+  s.nudges = nudges(*choice);
   if (holomorphic) {
     s.propagation.circle = points > 0 ? points : 8;
     s.route = GradientRoute::propagation;
-  } else if (s.nudges && s.estimator != "ep-agnostic") {
-    const auto options = equilibrium_propagation_options(s.estimator);
-    s.propagation.nudge = options.nudge;
-    s.propagation.points = options.points;
+  } else if (const auto* options = std::get_if<EquilibriumPropagationOptions>(choice)) {
+    s.propagation.nudge = options->nudge;
+    s.propagation.points = options->points;
     s.route = GradientRoute::propagation;
   }
 }

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <concepts>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include <bilevel/gradient/make_estimator.hpp>
+#include <bilevel/outer/solve.hpp>
+#include <bilevel/problem/adapter.hpp>
+
+namespace bilevel {
+
+/// A method as an object (`NewtonOptions{…}`) or by its name (`"newton"`), which is looked up when the
+/// options are validated.
+template <class Choice>
+class Method {
+ public:
+  template <class Options>
+  requires std::constructible_from<Choice, Options>
+  Method(Options options) : said_(Choice(std::move(options))) {}
+  Method(const char* name) : said_(std::string(name)) {}
+  Method(std::string name) : said_(std::move(name)) {}
+
+  /// The name, where one was given.
+  const std::string* name() const { return std::get_if<std::string>(&said_); }
+  /// The object, where one was given.
+  const Choice* object() const { return std::get_if<Choice>(&said_); }
+
+ private:
+  std::variant<std::string, Choice> said_;
+};
+
+/// What `minimise` is told. Every field has a default that serves most problems.
+struct MinimiseOptions {
+  /// Phase 1. Not given: newton where the problem offers curvature and has at most 500 inner variables, lbfgs
+  /// where it has more or offers first derivatives only, anderson where it has a residual and no inner loss.
+  std::optional<Method<InnerChoice>> inner = {};
+  /// The outer gradient, phase 2 among it.
+  Method<EstimatorChoice> estimator = AutomaticOptions{};
+  Method<OptimizerChoice> optimizer = LbfgsOptimizerOptions{};
+  /// Where θ starts. Empty: at the problem's initial_theta().
+  Eigen::VectorXd start = {};
+  /// When a run of phase 1 ends, whichever solver it is; the outer loop sets the tolerance.
+  MinimiserOptions phase_1 = {};
+  /// Bounds, tolerances, limits, callback, checkpoint.
+  SolveOptions outer = {};
+
+  /// All that is wrong, unknown names among it, at once.
+  Violations validate() const;
+};
+
+/// Minimises θ ↦ L_out(φ*(θ), θ) of a problem: makes the inner solver, the estimator and the optimiser, and
+/// runs `solve` with them. Throws InvalidInput, with everything that is wrong, before any work starts.
+template <Vector V>
+Summary minimise(Problem<V>& problem, const MinimiseOptions& options = {});
+/// The same of an equilibrium that minimises nothing.
+template <Vector V>
+Summary minimise(Equilibrium<V>& problem, const MinimiseOptions& options = {});
+
+/// What is no problem yet and has to be made one.
+template <class T>
+concept PlainLosses = !requires(T& t) { []<class V>(Equilibrium<V>&) {}(t); };
+
+/// The same of two losses in a plain struct (see Oracles), or of a residual and an outer loss. The struct is
+/// moved in; std::ref(struct) refers to it instead.
+template <PlainLosses Losses>
+Summary minimise(Losses losses, const MinimiseOptions& options = {}) {
+  auto problem = make_problem(std::move(losses));
+  return minimise(problem, options);
+}
+
+namespace detail {
+
+/// The choices that the options come to, once they are valid.
+struct MinimiseChoices {
+  InnerChoice inner;
+  EstimatorChoice estimator;
+  OptimizerChoice optimizer;
+};
+/// Throws InvalidInput, with everything that is wrong.
+MinimiseChoices choose(const MinimiseOptions& options, Index parameters, bool curvature, bool loss);
+
+template <Vector V, class P>
+Summary minimise(P& problem, const MinimiseOptions& options) {
+  const MinimiseChoices choices =
+      choose(options, Space<V>::size(problem.initial_phi()), problem.capabilities().curvature,
+             std::is_base_of_v<Problem<V>, P>);
+  const auto inner = make_inner_solver<V>(choices.inner, problem, options.phase_1);
+  const auto estimator = make_estimator<V>(choices.estimator, problem, *inner);
+  const auto optimizer = make_optimizer(choices.optimizer);
+  V start = problem.initial_theta();
+  if (const Index size = Space<V>::size(start); options.start.size() == size)
+    Space<V>::from_host(options.start.data(), start);
+  else if (options.start.size() > 0)
+    throw InvalidInput(fmt::format("minimise: the start has {} elements, the problem's theta has {}",
+                                   options.start.size(), size));
+  return solve<V>(*estimator, *optimizer, start, options.outer);
+}
+
+}  // namespace detail
+
+template <Vector V>
+Summary minimise(Problem<V>& problem, const MinimiseOptions& options) {
+  return detail::minimise<V>(problem, options);
+}
+
+template <Vector V>
+Summary minimise(Equilibrium<V>& problem, const MinimiseOptions& options) {
+  return detail::minimise<V>(problem, options);
+}
+
+extern template Summary minimise(Problem<Eigen::VectorXd>&, const MinimiseOptions&);
+extern template Summary minimise(Equilibrium<Eigen::VectorXd>&, const MinimiseOptions&);
+
+}  // namespace bilevel

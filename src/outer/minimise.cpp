@@ -1,0 +1,81 @@
+#include <bilevel/outer/minimise.hpp>
+
+#include <bilevel/outer/search.hpp>
+
+namespace bilevel {
+namespace {
+
+/// Up to here Newton's factor costs less than the iterations that it saves.
+constexpr Index small_enough_for_newton = 500;
+
+/// The object, or that of the name; `find` looks names up and `refusal` says what is wrong with one.
+template <class Choice, class Find, class Refusal>
+const Choice* resolve(const Method<Choice>& method, std::string_view field, Violations& v, const Find& find,
+                      const Refusal& refusal) {
+  const Choice* choice = method.name() ? find(*method.name()) : method.object();
+  if (choice)
+    v.add(validate(*choice));
+  else
+    v.require(false, field, fmt::format("\"{}\"", *method.name()), refusal(*method.name()));
+  return choice;
+}
+
+/// What a function that throws for a name has to say about it.
+template <class Named>
+auto complaint_of(const Named& named) {
+  return [&named](std::string_view name) -> std::string {
+    try {
+      named(name);
+    } catch (const InvalidInput& refusal) {
+      return fmt::format("will not do: {}", refusal.what());
+    }
+    return {};
+  };
+}
+
+struct Resolved {
+  const InnerChoice* inner = nullptr;
+  const EstimatorChoice* estimator = nullptr;
+  const OptimizerChoice* optimizer = nullptr;
+};
+
+Violations resolve_all(const MinimiseOptions& o, Resolved& found) {
+  Violations v("minimise");
+  if (o.inner) found.inner = resolve(*o.inner, "inner", v, find_inner_solver, complaint_of(inner_solver_named));
+  found.estimator = resolve(o.estimator, "estimator", v, find_estimator, complaint_of(estimator_named));
+  found.optimizer = resolve(o.optimizer, "optimizer", v, find_optimizer, [](const std::string& name) {
+    if (is_search(name)) return std::string("is a search of values, not an optimiser: call search()");
+    return complaint_of(optimizer_named)(name);
+  });
+  v.require(o.start.allFinite(), "start", "a vector", "must hold neither NaN nor infinity");
+  return v.add(o.phase_1.validate()).add(o.outer.validate());
+}
+
+}  // namespace
+
+Violations MinimiseOptions::validate() const {
+  Resolved ignored;
+  return resolve_all(*this, ignored);
+}
+
+namespace detail {
+
+MinimiseChoices choose(const MinimiseOptions& options, Index parameters, bool curvature, bool loss) {
+  Resolved found;
+  resolve_all(options, found).throw_if_any();
+  MinimiseChoices choices{FixedPointOptions{}, *found.estimator, *found.optimizer};
+  if (found.inner)
+    choices.inner = *found.inner;
+  else if (loss && curvature && parameters <= small_enough_for_newton)
+    choices.inner = NewtonOptions{};
+  else if (loss)
+    choices.inner = LbfgsOptions{};
+  return choices;
+}
+
+}  // namespace detail
+
+template Summary minimise(Problem<Eigen::VectorXd>&, const MinimiseOptions&);
+template Summary minimise(Equilibrium<Eigen::VectorXd>&, const MinimiseOptions&);
+
+}  // namespace bilevel
