@@ -94,7 +94,7 @@ class TextLabels {
   }
 
   std::string file_;
-  const ReadOptions& options_;
+  ReadOptions options_;
   const Schema* like_;
   Dataset& data_;
   Lines lines_;

@@ -78,7 +78,7 @@ class Table {
 
   std::string file_;
   std::string place_;
-  const ReadOptions& options_;
+  ReadOptions options_;
   const Schema* like_;
   bool header_ = false;
   std::vector<TableColumn> columns_;

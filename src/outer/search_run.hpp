@@ -26,7 +26,7 @@ class SearchRun {
 
  private:
   const Evaluate& evaluate_;
-  const SearchOptions& options_;
+  SearchOptions options_;
   Eigen::VectorXd start_;
   Summary summary_;
   std::string best_message_, trouble_;
