@@ -226,7 +226,10 @@ Json clean_page(const Json& result) {
   const std::string source = data ? data->text_or_empty("source") : "";
 
   Json sections = Json::array(), outcome = Json::array(), rows = Json::array();
-  add_notices(outcome, root);
+  add_notices(outcome, root,
+              {"samples", "flagged", "trusted_loss", "weights_histogram", "suspects", "suspects.weight",
+               "certificate", "history", "history.outer_value", "history.seconds", "history.gradient_norm",
+               "data", "model", "command_line"});
   add_truth_table(outcome, root);
   add_before_and_after(outcome, root);
   if (!outcome.empty())

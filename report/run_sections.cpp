@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -21,6 +23,16 @@ std::string listed(const Reading& array, std::size_t most) {
   if (array.size() > most)
     text += fmt::format(" and {} more", count_word(static_cast<double>(array.size() - most)));
   return text;
+}
+
+/// Whether "a.b.c" leads to something; lists are looked at by their first element, and nothing is missed
+/// below null, below an empty list or below what is no object.
+bool has(const Json& json, std::string_view path) {
+  if (json.is_array()) return json.empty() || has(json[0], path);
+  if (path.empty() || !json.is_object()) return true;
+  const std::size_t dot = std::min(path.find('.'), path.size());
+  const auto found = json.find(std::string(path.substr(0, dot)));
+  return found != json.end() && has(*found, path.substr(std::min(dot + 1, path.size())));
 }
 
 Json history_chart(const Reading& history) {
@@ -84,7 +96,15 @@ std::string cut_rows(Json& rows, std::size_t count, const char* first) {
                      count_word(static_cast<double>(kept)), count_word(static_cast<double>(count)));
 }
 
-void add_notices(Json& blocks, const Reading& result) {
+void add_notices(Json& blocks, const Reading& result, std::initializer_list<const char*> expected) {
+  std::vector<std::string> absent;
+  for (const std::string key : expected) {
+    const auto within = [&](const std::string& other) { return key.starts_with(other + "."); };
+    if (!has(result.json(), key) && std::none_of(absent.begin(), absent.end(), within)) absent.push_back(key);
+  }
+  if (!absent.empty())
+    blocks.push_back(notice_block(fmt::format(
+        "Not in this file: {}. What would be made of it is left out of the page.", fmt::join(absent, ", "))));
   const std::string status = result.text_or_empty("status"), message = result.text_or_empty("message");
   const bool done = status.empty() || status == "converged" || status == "relative-decrease";
   if (!done)

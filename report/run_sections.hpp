@@ -1,13 +1,17 @@
 #pragma once
 
+#include <initializer_list>
+
 #include "reading.hpp"
 
 // What the pages of `bilevel tune`, `bilevel clean` and `bilevel train` have in common: sections made of the
-// run's result. Whatever the result lacks is left out.
+// run's result. Whatever the result lacks is left out; what it should have is named.
 namespace report {
 
-/// A notice for each warning, and one if the run did not end as it should.
-void add_notices(Json& blocks, const Reading& result);
+/// A notice for each warning, one if the run did not end as it should, and one that names the `expected` keys
+/// that the result does not have: a chart that is missing is then not taken for one that has nothing to show.
+/// "history.seconds" is the field of an object, or of the first object of a list. What is null is there.
+void add_notices(Json& blocks, const Reading& result, std::initializer_list<const char*> expected);
 
 /// The outer gradients with their error bounds: the last certificate, a chart and a table of all.
 void add_certificates(Json& sections, const Reading& result, const char* outer_name);

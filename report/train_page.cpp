@@ -159,7 +159,9 @@ Json train_facts(const Reading& root) {
 /// What a reader has to know before believing the rest.
 void add_warnings(Json& sections, const Reading& root) {
   Json blocks = Json::array();
-  add_notices(blocks, root);
+  add_notices(blocks, root,
+              {"epochs", "epochs.train_error", "epochs.test_error", "epochs.samples_per_second", "network",
+               "settings", "confusion", "wrong", "data", "command_line"});
   const auto probe = root.find("probe");
   const auto certificate = probe ? probe->find("certificate") : std::nullopt;
   const std::string verdict = gradients_verdict(root);

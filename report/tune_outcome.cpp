@@ -256,7 +256,11 @@ Json page_facts(const Reading& root, const Outcome& tuned) {
 
 Json result_section(const Reading& root, const std::vector<Outcome>& all) {
   Json blocks = Json::array();
-  add_notices(blocks, root);
+  add_notices(blocks, root,
+              {"validation_loss", "baseline.grid.points", "baseline.grid.points.validation_loss", "penalties",
+               "penalties.log_lambda", "coefficients", "coefficients.grid", "coefficients.tuned",
+               "certificate", "history", "history.outer_value", "history.seconds", "history.gradient_norm",
+               "data", "model", "command_line"});
   if (const auto choice = root.find("choice"))
     if (const auto answers = choice->find("answers"); answers && answers->size() > 0) {
       std::string text = fmt::format("Penalties: {}.", choice->text_or_empty("kind"));

@@ -7,7 +7,7 @@
 #include <bilevel/data/split.hpp>
 #include <bilevel/gradient/in_units.hpp>
 #include <bilevel/gradient/make_estimator.hpp>
-#include <bilevel/gradient/together.hpp>
+#include <bilevel/gradient/sum_of_estimators.hpp>
 #include <bilevel/inner/make_inner_solver.hpp>
 #include <bilevel/networks/circuit_solver.hpp>
 #include <bilevel/networks/layered_circuit.hpp>

@@ -3,8 +3,8 @@
 
 namespace bilevel {
 
-template class FirstPhase<Eigen::VectorXd>;
-template class FirstPhase<Eigen::VectorXf>;
+template class SettleAndCertify<Eigen::VectorXd>;
+template class SettleAndCertify<Eigen::VectorXf>;
 template class Implicit<Eigen::VectorXd>;
 template class Implicit<Eigen::VectorXf>;
 template class Exact<Eigen::VectorXd>;

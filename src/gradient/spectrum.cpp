@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
-#include <stdexcept>
 
-#include <Spectra/SymEigsSolver.h>
 #include <Eigen/Eigenvalues>
 
 #include <bilevel/problem/gamma.hpp>
@@ -13,21 +11,6 @@
 
 namespace bilevel {
 namespace {
-
-/// Spectra's idea of a matrix.
-struct HostOperator {
-  using Scalar = double;
-  Index size;
-  const std::function<void(const double*, double*)>& apply;
-
-  Eigen::Index rows() const { return size; }
-  Eigen::Index cols() const { return size; }
-  void perform_op(const double* x, double* out) const {
-    apply(x, out);
-    // Nothing good comes of it, and on large vectors Spectra takes seconds to find out.
-    if (std::isnan(out[0])) throw std::runtime_error("a product is not finite");
-  }
-};
 
 Eigen::VectorXd random_start(Index size, std::uint64_t seed) {
   std::mt19937_64 engine(seed);
@@ -133,27 +116,6 @@ double largest_relative(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b, doub
     return (omega + slack / smallest) * (1 + 1e-12);
   }
   return unknown;
-}
-
-Spectrum lanczos_spectrum(Index size, const std::function<void(const double*, double*)>& apply,
-                          std::uint64_t seed, int restarts) {
-  if (size < 4) return {};
-  HostOperator op{size, apply};
-  Spectra::SymEigsSolver<HostOperator> solver(op, 2, std::min<Index>(size, 40));
-  const Eigen::VectorXd start = random_start(size, seed);
-  try {
-    solver.init(start.data());
-    solver.compute(Spectra::SortRule::BothEnds, restarts, 1e-4);
-  } catch (const std::exception&) {
-    return {};  // Spectra throws where a start lies in an invariant subspace or a product was not finite
-  }
-  Spectrum s;
-  const Eigen::VectorXd values = solver.eigenvalues();
-  if (solver.info() == Spectra::CompInfo::Successful && values.size() == 2) {
-    s.smallest = values.minCoeff();
-    s.largest = values.maxCoeff();
-  }
-  return s;
 }
 
 }  // namespace bilevel

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include <bilevel/gradient/together.hpp>
+#include <bilevel/gradient/sum_of_estimators.hpp>
 #include <bilevel/threads/side_by_side.hpp>
 
 namespace bilevel::models {
@@ -140,7 +140,7 @@ std::unique_ptr<bilevel::Estimator<Vec>> Folds::estimator(const Family& family) 
   if (folds_.size() == 1)
     estimator = std::move(estimators[0]);
   else
-    estimator = std::make_unique<bilevel::Together>(
+    estimator = std::make_unique<bilevel::SumOfEstimators>(
         std::move(estimators), std::vector<double>(folds_.size(), 1 / static_cast<double>(folds_.size())));
   if (family.precision > 0)
     estimator = std::make_unique<WithPrior>(std::move(estimator), family);

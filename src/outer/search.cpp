@@ -55,7 +55,7 @@ double SearchRun::evaluate(const Eigen::VectorXd& theta) {
     if (std::isfinite(summary_.outer_value)) ++summary_.iterations;
     summary_.outer_value = e.value;
     summary_.theta = theta;
-    summary_.phi = std::move(e.phi);
+    summary_.phi = e.phi();
     summary_.used_inner_tolerance = e.tolerance;
     best_message_ =
         succeeded(e.status) ? "" : fmt::format("; its inner solve ended {}: {}", name(e.status), e.message);

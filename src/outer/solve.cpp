@@ -36,9 +36,13 @@ std::string fingerprint(const Box& box) {
 
 }  // namespace
 
-OuterRun::OuterRun(const SolveOptions& options, std::string_view estimator, Optimizer& optimizer,
-                   const Eigen::VectorXd& start)
-    : options_(options), optimizer_(optimizer), kink_(options.box, options.gradient_tolerance) {
+OuterRun::OuterRun(SolveOptions given, std::string_view estimator, Optimizer& optimizer,
+                   const Eigen::VectorXd& start, States states)
+    : options_(std::move(given)),
+      optimizer_(optimizer),
+      states_(std::move(states)),
+      kink_(options_.box, options_.gradient_tolerance) {
+  const SolveOptions& options = options_;
   options.box.validate(start.size()).throw_if_any();
   summary_.estimator = estimator;
   summary_.optimizer = optimizer.name();
@@ -116,9 +120,15 @@ bool OuterRun::begin_evaluation() {
   return true;
 }
 
+void OuterRun::bring_states() {
+  if (!states_here_) states_.to_host(*now_.accepted);
+  states_here_ = true;
+}
+
 /// A killed process loses nothing that the system has taken; only a power cut does, against which the file is
 /// flushed to the disk about once a second.
 std::string OuterRun::write(bool durable) {
+  bring_states();
   now_.state = optimizer_.save();
   now_.search = kink_.save();
   std::string problem = write_checkpoint(options_.checkpoint, now_, durable);
@@ -220,6 +230,8 @@ bool OuterRun::end_evaluation(AcceptedPoint point, Status status, const std::str
       last_value = now_.accepted->outer_value;
     }
     now_.accepted = point;
+    states_.accept();
+    states_here_ = false;
     const ToleranceSchedule& schedule = options_.tolerances;
     const double wanted = std::max(schedule.floor, schedule.factor * point.gradient_norm);
     if (schedule.factor > 0) {
@@ -297,6 +309,7 @@ bool OuterRun::stop(Status status, std::string message) {
 
 Summary OuterRun::finish() {
   if (!checkpoint_problem_.empty()) summary_.message += "; " + checkpoint_problem_;
+  bring_states();
   if (now_.accepted) {
     summary_.theta = now_.accepted->theta;
     summary_.phi = now_.accepted->phi;

@@ -46,6 +46,12 @@ struct bilevel::Space<bilevel::conformance::BlockVector> {
   static void scale(double a, V& x) {
     each(x, [&](double& e) { e = a == 0 ? 0 : a * e; });
   }
+  static void fill(double a, V& x) {
+    each(x, [&](double& e) { e = a; });
+  }
+  static void unit(Index j, V& x) {
+    each(x, [&](double& e) { e = j-- == 0 ? 1 : 0; });
+  }
   static void copy(const V& x, V& y) {
     both(x, y, [](double e, double& f) { f = e; });
   }

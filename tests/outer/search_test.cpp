@@ -37,7 +37,7 @@ Summary run(const std::string& name, const std::function<double(const Vec&)>& f,
       [&](const Vec& theta) {
         detail::Evaluation e;
         e.value = f(theta);
-        e.phi = theta;
+        e.phi = [theta] { return theta; };
         e.status = Status::converged;
         e.cost.inner_gradients = 1;
         return e;

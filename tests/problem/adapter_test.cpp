@@ -1,5 +1,10 @@
 #include <bilevel/problem/adapter.hpp>
 
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include <bilevel/problem/check.hpp>
@@ -153,6 +158,79 @@ TEST(Adapter, AReusedCurvatureMovesToTheNewPoint) {
   EXPECT_DOUBLE_EQ(out[0], -std::cos(1.0) - 2);
   curvature->transpose_times(one, out);
   EXPECT_DOUBLE_EQ(out[0], 3);
+}
+
+/// Products that depend on a number of its own.
+struct Scaled : SecondOrder {
+  double factor = 1;
+  void hessian_times(const Vec&, const Vec&, double, const Vec& v, Vec& out) { out = factor * v; }
+};
+
+double first_of_product(Curvature<Vec>& curvature) {
+  Vec out(2);
+  curvature.times(Vec::Ones(2), out);
+  return out[0];
+}
+
+TEST(Adapter, CurvaturesOutliveTheMoveOfTheirAdapter) {
+  const Vec x = Vec::Ones(2);
+  std::unique_ptr<Curvature<Vec>> curvature;
+  auto first = std::make_optional(make_problem(Scaled{}));
+  first->oracles().factor = 3;
+  first->linearise(x, x, 0, curvature);
+  auto second = std::move(*first);
+  first.reset();
+  EXPECT_EQ(first_of_product(*curvature), 3);
+  second.oracles().factor = 4;
+  EXPECT_EQ(first_of_product(*curvature), 4) << "the same oracles, in the same place";
+  const Curvature<Vec>* const before = curvature.get();
+  second.linearise(x, x, 0, curvature);
+  EXPECT_EQ(curvature.get(), before);
+  EXPECT_EQ(first_of_product(*curvature), 4);
+  std::vector<decltype(second)> many;
+  many.push_back(std::move(second));
+  for (int i = 0; i < 10; ++i) many.push_back(make_problem(Scaled{}));  // moves them about
+  EXPECT_EQ(first_of_product(*curvature), 4);
+  EXPECT_EQ(many.front().oracles().factor, 4);
+}
+
+TEST(Adapter, ACopyHasOraclesOfItsOwn) {
+  const Vec x = Vec::Ones(2);
+  std::unique_ptr<Curvature<Vec>> of_first, of_copy;
+  auto first = make_problem(Scaled{});
+  first.oracles().factor = 3;
+  first.linearise(x, x, 0, of_first);
+  auto copy = first;
+  copy.oracles().factor = 5;
+  copy.linearise(x, x, 0, of_copy);
+  EXPECT_EQ(first_of_product(*of_first), 3);
+  EXPECT_EQ(first_of_product(*of_copy), 5);
+  // A curvature that is handed to another adapter becomes that one's.
+  copy.linearise(x, x, 0, of_first);
+  EXPECT_EQ(first_of_product(*of_first), 5);
+  copy = first;
+  EXPECT_EQ(copy.oracles().factor, 3);
+  EXPECT_NE(&copy.oracles(), &first.oracles());
+  EXPECT_EQ(first_of_product(*of_copy), 5) << "of the oracles that prepared it, which it keeps alive";
+
+  Scaled plain;
+  auto referring = make_problem(std::ref(plain));
+  auto again = referring;
+  EXPECT_EQ(&again.oracles(), &plain);
+}
+
+struct OnlyMoved : SecondOrder {
+  std::unique_ptr<int> own = std::make_unique<int>(7);
+};
+
+TEST(Adapter, IsCopiedOnlyWhereItsStructIs) {
+  using Moved = decltype(make_problem(OnlyMoved{}));
+  static_assert(std::is_move_constructible_v<Moved> && std::is_move_assignable_v<Moved>);
+  static_assert(!std::is_copy_constructible_v<Moved> && !std::is_copy_assignable_v<Moved>);
+  static_assert(std::is_copy_constructible_v<decltype(make_problem(Settling{}))>);
+  auto problem = make_problem(OnlyMoved{});
+  auto moved = std::move(problem);
+  EXPECT_EQ(*moved.oracles().own, 7);
 }
 
 TEST(Adapter, AResidualMakesAnEquilibrium) {

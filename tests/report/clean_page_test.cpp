@@ -91,6 +91,13 @@ TEST(CleanPage, ShowsTheSuspects) {
   EXPECT_EQ(plain[0]["rows"][0], Json({"1", "12345678", "7", "0.0003354"}));
 }
 
+TEST(CleanPage, NamesTheKeysThatItMisses) {
+  Json result = clean_result(5, 2);
+  EXPECT_EQ(clean_page(result).dump().find("Not in this file"), std::string::npos);
+  result.erase("weights_histogram");
+  EXPECT_NE(render(clean_page(result)).find("Not in this file: weights_histogram."), std::string::npos);
+}
+
 TEST(CleanPage, DoesWithoutAnyPart) {
   const Json whole = clean_result(5, 2);
   EXPECT_NO_THROW(render(clean_page(Json::object())));

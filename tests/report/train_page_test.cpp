@@ -211,6 +211,13 @@ TEST(TrainPage, ShowsWrongSamples) {
   EXPECT_EQ(table["rows"], Json::parse(R"([["115", "4", "9"], ["212", "7", "2"]])"));
 }
 
+TEST(TrainPage, NamesTheKeysThatItMisses) {
+  Json result = train_result(3, 4, 2, 2);
+  EXPECT_EQ(train_page(result).dump().find("Not in this file"), std::string::npos);
+  result.erase("confusion");
+  EXPECT_NE(render(train_page(result)).find("Not in this file: confusion."), std::string::npos);
+}
+
 TEST(TrainPage, DoesWithoutAnyPart) {
   const Json whole = train_result(3, 4, 2, 2);
   EXPECT_EQ(complaint(Json::object()), "none");

@@ -249,6 +249,31 @@ TEST(TunePage, DoesWithoutAnyPart) {
   EXPECT_NO_THROW(render(tune_page(Json::object())));
 }
 
+TEST(TunePage, NamesTheKeysThatItMisses) {
+  const auto notice = [](const Json& result) {
+    const Json first = section(tune_page(result), "result")["blocks"][0];
+    return contains(first["text"], "Not in this file: ") ? first["text"].get<std::string>() : "";
+  };
+  const Json whole = tune_result();
+  EXPECT_EQ(notice(whole), "");
+  Json result = whole;
+  result["baseline"]["grid"].erase("points");
+  EXPECT_EQ(notice(result),
+            "Not in this file: baseline.grid.points. What would be made of it is left out of the page.");
+  EXPECT_TRUE(contains(render(tune_page(result)), "Not in this file: baseline.grid.points"));
+  result.erase("baseline");
+  result.erase("history");
+  for (Json& one : result["penalties"]) one.erase("log_lambda");
+  EXPECT_TRUE(contains(notice(result), "file: baseline.grid.points, penalties.log_lambda, history. "))
+      << notice(result);
+  // What a run has nothing to say about is null or empty, and what it need not have is not missed.
+  result = whole;
+  result["certificate"] = nullptr;
+  result["history"] = Json::array();
+  for (const char* key : {"test", "warnings", "choice", "validation"}) result.erase(key);
+  EXPECT_EQ(notice(result), "");
+}
+
 TEST(TunePage, DoesWithEmptyLists) {
   Json result = tune_result();
   for (const char* place :

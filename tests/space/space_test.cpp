@@ -51,6 +51,18 @@ TYPED_TEST(SpaceOf, DoesWhatItsDocumentationSays) {
   V squares = make<V>({4, 9, 0, 0.25});
   S::sqrt(squares);
   EXPECT_EQ(host(squares), (List{2, 3, 0, 0.5}));
+  S::fill(-0.25, squares);
+  EXPECT_EQ(host(squares), (List{-0.25, -0.25, -0.25, -0.25}));
+  for (Index j = 0; j < 4; ++j) {
+    List expected(4, 0.0);
+    expected[static_cast<std::size_t>(j)] = 1;
+    S::unit(j, squares);
+    EXPECT_EQ(host(squares), expected);
+  }
+  S::fill(std::nan(""), squares);
+  EXPECT_FALSE(all_finite(squares));
+  S::unit(2, squares);
+  EXPECT_EQ(host(squares), (List{0, 0, 1, 0})) << "whatever was there";
   V zero = S::zeros_like(x);
   EXPECT_EQ(host(zero), (List{0, 0, 0, 0}));
   S::copy(x, zero);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include <bilevel/adjoint/dense_factor.hpp>
 #include <bilevel/adjoint/linear_run.hpp>
@@ -121,14 +120,14 @@ Eigen::MatrixXd Direct<V>::matrix(LinearOperator<V>& a, LinearRun<V>& run) const
                     n, options_.assembly_limit));
   dense.resize(n, n);
   V unit = Space<V>::zeros_like(run.x()), column = Space<V>::zeros_like(run.x());
-  std::vector<double> zeros(static_cast<std::size_t>(n), 0.0);
-  for_each_unit(zeros.data(), unit, [&](Index j) {
+  for (Index j = 0; j < n; ++j) {
+    Space<V>::unit(j, unit);
     run.apply(unit, column);
     Space<V>::to_host(column, dense.col(j).data());
-    if (dense.col(j).allFinite()) return true;
+    if (dense.col(j).allFinite()) continue;
     run.stop_not_finite(fmt::format("column {} of A", j));
-    return false;
-  });
+    break;
+  }
   return dense;
 }
 

@@ -190,7 +190,7 @@ Estimate<V> Agnostic<V>::estimate(const V& control, const Warm<V>& warm) {
                                    Space<V>::size(control), Space<V>::size(system_.initial_control())));
   if (!all_finite(control)) throw InvalidInput("ep-agnostic: the control holds NaN or infinity");
   e.gradient = Space<V>::zeros_like(control);
-  fill(unknown, e.gradient);
+  Space<V>::fill(unknown, e.gradient);
   e.phi = duplicate(initial);
   e.pi = Space<V>::zeros_like(initial);
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include <bilevel/gradient/automatic_choice.hpp>
-#include <bilevel/gradient/first_phase.hpp>
 #include <bilevel/gradient/sensitivity.hpp>
+#include <bilevel/gradient/settle_and_certify.hpp>
 
 namespace bilevel {
 
@@ -110,7 +110,7 @@ class Automatic final : public Estimator<V> {
   Factory make_;
   AutomaticOptions options_;
   RememberedSolver<V> remembered_;
-  FirstPhase<V> first_;
+  SettleAndCertify<V> settled_;
   Sensitivity<V> sensitivity_;
   std::vector<Choice> choices_;
   std::vector<Method> methods_;
@@ -127,7 +127,7 @@ Automatic<V>::Automatic(Equilibrium<V>& problem, InnerSolver<V>& inner, bool los
       make_(std::move(make)),
       options_(options),
       remembered_(inner),
-      first_(problem_, remembered_),
+      settled_(problem_, remembered_),
       sensitivity_(problem_) {
   options_.validate().throw_if_any();
   require_shapes<V>(problem, nullptr, nullptr, "auto");
@@ -175,7 +175,7 @@ double Automatic<V>::matched_tolerance(const V& theta, const V& phi) {
   constexpr double far = 0.01, roughest = 0.01;
   const Constants c = problem_.constants(theta, phi, everywhere);
   const double ratio = c.outer_smoothness / c.mu;
-  const double reached = norm(first_.residual()) / norm(first_.outer_phi());
+  const double reached = norm(settled_.residual()) / norm(settled_.outer_phi());
   const double useful = far * (ratio > 0 ? std::min(ratio, 1.0) : 1.0) * reached;
   if (!(useful > options_.adjoint.relative_tolerance)) return options_.adjoint.relative_tolerance;
   return std::max(options_.adjoint.relative_tolerance, std::min(useful, roughest));
@@ -187,8 +187,8 @@ template <Vector V>
 bool Automatic<V>::try_adjoint(std::size_t i, double tolerance, const V* warm, Attempt& attempt) {
   AdjointSolver<V>& solver = *methods_[i].adjoint;
   solver.set_tolerance(tolerance);
-  attempt.solution = sensitivity_.pullback(first_.outer_phi(), solver, attempt.gradient, warm);
-  Space<V>::axpy(1, first_.outer_theta(), attempt.gradient);
+  attempt.solution = sensitivity_.pullback(settled_.outer_phi(), solver, attempt.gradient, warm);
+  Space<V>::axpy(1, settled_.outer_theta(), attempt.gradient);
   attempt.method = bilevel::name(choices_[i].method);
   const LinearSolution<V>& s = attempt.solution;
   smallest_ritz_ = std::fmin(smallest_ritz_, s.smallest_ritz);
@@ -208,8 +208,8 @@ void Automatic<V>::conclude(const V& theta, Attempt attempt, Estimate<V>& e) {
   e.cost.factorizations += s.factorizations;
   e.cost.bytes = std::max(e.cost.bytes, 6 * bytes_of(e.phi) + 3 * bytes_of(theta) + s.bytes);
   e.pi = std::move(attempt.solution.x);
-  first_.conclude(theta, &sensitivity_.curvature(),
-                  {attempt.solution.residual_norm, smallest_ritz_, largest_ritz_}, options_.common, e);
+  settled_.certify(theta, &sensitivity_.curvature(),
+                   {attempt.solution.residual_norm, smallest_ritz_, largest_ritz_}, options_.common, e);
 }
 
 template <Vector V>
@@ -217,7 +217,7 @@ Estimate<V> Automatic<V>::estimate(const V& theta, const Warm<V>& warm) {
   Estimate<V> e;
   remembered_.forget();
   problem_.cost() = {};
-  if (!first_.run(theta, warm, e)) {
+  if (!settled_.settle(theta, warm, e)) {
     e.cost += problem_.cost();
     return e;
   }

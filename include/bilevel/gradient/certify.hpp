@@ -368,7 +368,7 @@ double Certifier<V>::cross_norm_here() {
   const Index n = Space<V>::size(phases_.phi), m = Space<V>::size(phases_.theta);
   if (std::min(n, m) <= 32) {
     const double slack = 1 + gamma(static_cast<double>(n + m) + 10);
-    return slack * dense_cross(*curvature_, phases_.phi, phases_.theta).norm();
+    return slack * frobenius_cross(*curvature_, phases_.phi, phases_.theta);
   }
   doubt("the norm of the cross derivative");
   V u = Space<V>::zeros_like(phases_.theta), chi_u = Space<V>::zeros_like(phases_.phi);

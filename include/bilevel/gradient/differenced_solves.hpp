@@ -107,7 +107,7 @@ bool DifferencedSolves<V>::begin(const V& theta, const Warm<V>& warm, Estimate<V
   fine_slope_ = coarse_slope_ = 0;
   stood_still_ = 0;
   e.gradient = Space<V>::zeros_like(theta);
-  fill(unknown, e.gradient);
+  Space<V>::fill(unknown, e.gradient);
   e.pi = Space<V>::zeros_like(residual_);
 
   const V start = better_start<V>(problem_, theta, warm.phi, residual_);

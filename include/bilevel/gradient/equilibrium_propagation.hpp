@@ -8,8 +8,8 @@
 #include <vector>
 
 #include <bilevel/gradient/certify_nudged.hpp>
-#include <bilevel/gradient/first_phase.hpp>
 #include <bilevel/gradient/nudged_phases.hpp>
+#include <bilevel/gradient/settle_and_certify.hpp>
 
 namespace bilevel {
 
@@ -94,7 +94,7 @@ class EquilibriumPropagation final : public Estimator<V> {
   std::string name_;
   CountedProblem<V> problem_;
   InnerSolver<V>& inner_;
-  FirstPhase<V> first_;
+  SettleAndCertify<V> settled_;
   NudgedPhases<V> phases_;
   std::mt19937_64 signs_;
   double used_beta_ = 0;
@@ -113,7 +113,7 @@ EquilibriumPropagation<V>::EquilibriumPropagation(Problem<V>& problem, InnerSolv
       name_(bilevel::name(options)),
       problem_(problem),
       inner_(inner),
-      first_(problem_, inner),
+      settled_(problem_, inner),
       phases_(problem_, inner),
       signs_(options.seed) {
   require_shapes<V>(problem, nullptr, nullptr, name_);
@@ -142,9 +142,9 @@ Estimate<V> EquilibriumPropagation<V>::estimate(const V& theta, const Warm<V>& w
   Estimate<V> e;
   problem_.cost() = {};
   const double sign = options_.nudge == Nudge::random_sign && signs_() % 2 == 1 ? -1 : 1;
-  if (first_.run(theta, warm, e)) {
+  if (settled_.settle(theta, warm, e)) {
     if (e.status == Status::not_run) e.status = e.inner_status = Status::converged;  // judged by measurement
-    phases_.begin(theta, e.phi, first_.residual(), first_.outer_phi(), first_.outer_theta());
+    phases_.begin(theta, e.phi, settled_.residual(), settled_.outer_phi(), settled_.outer_theta());
     const double beta = options_.beta != 0 ? options_.beta : choose(e);
     used_beta_ = sign * beta;
     if (!refuses(beta, e)) {
@@ -159,7 +159,7 @@ Estimate<V> EquilibriumPropagation<V>::estimate(const V& theta, const Warm<V>& w
       if (s.usable()) {
         Space<V>::copy(s.gradient, e.gradient);
         Space<V>::copy(s.pi, e.pi);
-        e.corrected_value = e.outer_value - Space<V>::dot(e.pi, first_.residual());
+        e.corrected_value = e.outer_value - Space<V>::dot(e.pi, settled_.residual());
         if (all_finite(e.gradient)) {
           certify(s, e);
         } else {

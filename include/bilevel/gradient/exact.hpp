@@ -2,8 +2,8 @@
 
 #include <Eigen/LU>
 
-#include <bilevel/gradient/first_phase.hpp>
 #include <bilevel/gradient/sensitivity.hpp>
+#include <bilevel/gradient/settle_and_certify.hpp>
 
 namespace bilevel {
 
@@ -30,13 +30,13 @@ class Exact final : public Estimator<V> {
   CountedEquilibrium<V> problem_;
   InnerSolver<V>& inner_;
   ImplicitOptions options_;
-  FirstPhase<V> first_;
+  SettleAndCertify<V> settled_;
   Sensitivity<V> sensitivity_;
 };
 
 template <Vector V>
 Exact<V>::Exact(Equilibrium<V>& problem, InnerSolver<V>& inner, ImplicitOptions options)
-    : problem_(problem), inner_(inner), options_(options), first_(problem_, inner), sensitivity_(problem_) {
+    : problem_(problem), inner_(inner), options_(options), settled_(problem_, inner), sensitivity_(problem_) {
   options_.validate().throw_if_any();
   require_shapes<V>(problem, nullptr, nullptr, "exact");
   if (!problem.capabilities().curvature)
@@ -51,15 +51,15 @@ template <Vector V>
 Estimate<V> Exact<V>::estimate(const V& theta, const Warm<V>& warm) {
   Estimate<V> e;
   problem_.cost() = {};
-  if (first_.run(theta, warm, e)) {
+  if (settled_.settle(theta, warm, e)) {
     Stopwatch watch;
     sensitivity_.move_to(e.phi, theta);
     Curvature<V>& curvature = sensitivity_.curvature();
     const Eigen::MatrixXd j = dense_matrix(curvature, e.phi), chi = dense_cross(curvature, e.phi, theta);
     const Eigen::FullPivLU<Eigen::MatrixXd> lu(j);
     Eigen::VectorXd g(j.rows()), gradient(chi.cols()), pi = Eigen::VectorXd::Zero(j.rows());
-    Space<V>::to_host(first_.outer_phi(), g.data());
-    Space<V>::to_host(first_.outer_theta(), gradient.data());
+    Space<V>::to_host(settled_.outer_phi(), g.data());
+    Space<V>::to_host(settled_.outer_theta(), gradient.data());
     double residual = unknown;
     if (lu.isInvertible()) {
       pi = lu.transpose().solve(g);
@@ -77,7 +77,7 @@ Estimate<V> Exact<V>::estimate(const V& theta, const Warm<V>& warm) {
     e.cost.bytes =
         std::max(e.cost.bytes, sizeof(double) * static_cast<std::size_t>(2 * j.size() + chi.size()));
     e.cost.seconds_adjoint = watch.seconds();
-    first_.conclude(theta, &curvature, {.residual_norm = residual}, options_, e);
+    settled_.certify(theta, &curvature, {.residual_norm = residual}, options_, e);
   }
   e.cost += problem_.cost();
   return e;

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include <bilevel/adjoint/conjugate_gradient.hpp>
-#include <bilevel/gradient/beside.hpp>
+#include <bilevel/gradient/certify_by_adjoint.hpp>
 #include <bilevel/gradient/sensitivity.hpp>
 #include <bilevel/inner/make_inner_solver.hpp>
 #include <bilevel/inner/tangent_run.hpp>
@@ -70,7 +70,7 @@ class ForwardMode final : public Estimator<V> {
   CountedEquilibrium<V> problem_;
   ForwardModeOptions options_;
   TangentRun<V> run_;
-  FirstPhase<V> first_;
+  SettleAndCertify<V> settled_;
   Sensitivity<V> sensitivity_;
   ConjugateGradient<V> adjoint_;
 };
@@ -97,7 +97,7 @@ ForwardMode<V>::ForwardMode(Problem<V>& problem, std::unique_ptr<Step<V>> step, 
     : problem_(problem),
       options_(options),
       run_(problem, affordable(problem, std::move(step), options), options.run, "forward-mode"),
-      first_(problem_, run_),
+      settled_(problem_, run_),
       sensitivity_(problem_),
       adjoint_([&] {
         ConjugateGradientOptions cg;
@@ -112,12 +112,12 @@ Estimate<V> ForwardMode<V>::estimate(const V& theta, const Warm<V>& warm) {
   problem_.cost() = {};
   std::size_t adjoint_bytes = 0;
   // A run that ends by tolerance would take no step from its own solution, and nothing depends on θ then.
-  if (first_.run(theta, options_.run.steps > 0 ? warm : Warm<V>{}, e) && run_.complete()) {
+  if (settled_.settle(theta, options_.run.steps > 0 ? warm : Warm<V>{}, e) && run_.complete()) {
     Stopwatch watch;
     std::vector<double> host(static_cast<std::size_t>(Space<V>::size(theta)));
-    Space<V>::to_host(first_.outer_theta(), host.data());
+    Space<V>::to_host(settled_.outer_theta(), host.data());
     for (std::size_t j = 0; j < host.size(); ++j)
-      host[j] += Space<V>::dot(first_.outer_phi(), run_.tangent(j));
+      host[j] += Space<V>::dot(settled_.outer_phi(), run_.tangent(j));
     Space<V>::from_host(host.data(), e.gradient);
     e.adjoint_status = Status::converged;
     e.message += fmt::format("; the sensitivity of {} by {} numbers was carried along", Space<V>::size(e.phi),
@@ -129,14 +129,15 @@ Estimate<V> ForwardMode<V>::estimate(const V& theta, const Warm<V>& warm) {
     sensitivity_.move_to(e.phi, theta);
     if (options_.certificate.enabled) {
       V unused = Space<V>::zeros_like(theta);
-      LinearSolution<V> solution = sensitivity_.pullback(first_.outer_phi(), adjoint_, unused);
+      LinearSolution<V> solution = sensitivity_.pullback(settled_.outer_phi(), adjoint_, unused);
       e.pi = std::move(solution.x);
       e.adjoint_iterations = solution.iterations;
       adjoint_bytes = solution.bytes;
       e.message += fmt::format("; adjoint of the certificate (cg): {}", solution.message);
     }
-    conclude_beside<V>(first_, sensitivity_.curvature(), theta,
-                       {.certificate = options_.certificate, .outer_tolerance = options_.outer_tolerance}, e);
+    certify_by_adjoint<V>(settled_, sensitivity_.curvature(), theta,
+                          {.certificate = options_.certificate, .outer_tolerance = options_.outer_tolerance},
+                          e);
     e.cost.seconds_certificate = certifying.seconds();
   } else {
     e.certificate.reason = e.message;

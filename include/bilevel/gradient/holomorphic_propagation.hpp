@@ -4,9 +4,9 @@
 #include <cmath>
 #include <memory>
 
-#include <bilevel/gradient/beside.hpp>
+#include <bilevel/gradient/certify_by_adjoint.hpp>
 #include <bilevel/gradient/circle.hpp>
-#include <bilevel/gradient/first_phase.hpp>
+#include <bilevel/gradient/settle_and_certify.hpp>
 #include <bilevel/gradient/spectrum.hpp>
 #include <bilevel/problem/counted.hpp>
 #include <bilevel/problem/gamma.hpp>
@@ -55,7 +55,7 @@ class HolomorphicPropagation final : public Estimator<V> {
   CountedEquilibrium<V> problem_;
   CountedHolomorphic continuation_;
   InnerSolver<V>& inner_;
-  FirstPhase<V> first_;
+  SettleAndCertify<V> settled_;
   Circle circle_;
   Eigen::VectorXd phi_host_, theta_host_;
   std::unique_ptr<Curvature<V>> curvature_, nudged_curvature_;
@@ -76,7 +76,7 @@ HolomorphicPropagation<V>::HolomorphicPropagation(Problem<V>& problem, InnerSolv
       problem_(problem),
       continuation_(continuation_of(problem), problem_.cost()),
       inner_(inner),
-      first_(problem_, inner),
+      settled_(problem_, inner),
       circle_(continuation_, options_, Space<V>::size(problem.initial_phi()),
               Space<V>::size(problem.initial_theta())),
       phi_host_(Space<V>::size(problem.initial_phi())),
@@ -102,17 +102,14 @@ Disc HolomorphicPropagation<V>::find_disc(const V& theta, const V& phi) {
   problem_.linearise(phi, theta, 0, curvature_);
   problem_.linearise(phi, theta, 1, nudged_curvature_);
   const Spectrum inner = lanczos_spectrum(*curvature_, phi, options_.certificate.seed);
-  V x = Space<V>::zeros_like(phi), product = Space<V>::zeros_like(phi), nudged = Space<V>::zeros_like(phi);
-  const Spectrum outer = lanczos_spectrum(
-      Space<V>::size(phi),
-      [&](const double* in, double* out) {
-        Space<V>::from_host(in, x);
+  V product = Space<V>::zeros_like(phi);
+  const Spectrum outer = lanczos_spectrum<V>(
+      [&](const V& x, V& out) {
         curvature_->times(x, product);
-        nudged_curvature_->times(x, nudged);
-        Space<V>::axpy(-1, product, nudged);
-        Space<V>::to_host(nudged, out);
+        nudged_curvature_->times(x, out);
+        Space<V>::axpy(-1, product, out);
       },
-      options_.certificate.seed);
+      phi, options_.certificate.seed);
   disc.mu = inner.smallest;
   disc.smoothness = inner.largest;
   disc.outer_smoothness = std::max(std::abs(outer.smallest), std::abs(outer.largest));
@@ -177,10 +174,10 @@ void HolomorphicPropagation<V>::certify_it(const V& theta, const CircleFindings&
   ImplicitOptions options{options_.certificate, options_.outer_tolerance};
   if (options_.adjoint_check && problem_.capabilities().curvature && options_.certificate.enabled) {
     problem_.linearise(e.phi, theta, 0, curvature_);
-    conclude_beside(first_, *curvature_, theta, options, e);
+    certify_by_adjoint(settled_, *curvature_, theta, options, e);
   } else {
     options.certificate.enabled = false;
-    first_.conclude(theta, nullptr, {.residual_norm = unknown}, options, e);
+    settled_.certify(theta, nullptr, {.residual_norm = unknown}, options, e);
     if (options_.certificate.enabled)
       e.certificate = certify_circle(findings, beta, disc, unit_roundoff<V>());
   }
@@ -191,13 +188,13 @@ template <Vector V>
 Estimate<V> HolomorphicPropagation<V>::estimate(const V& theta, const Warm<V>& warm) {
   Estimate<V> e;
   problem_.cost() = {};
-  if (first_.run(theta, warm, e)) {
+  if (settled_.settle(theta, warm, e)) {
     Stopwatch watch;
     Space<V>::to_host(e.phi, phi_host_.data());
     Space<V>::to_host(theta, theta_host_.data());
     const Disc disc = find_disc(theta, e.phi);
     double beta = unknown;
-    const CircleFindings findings = go_round(disc, norm(first_.outer_phi()), beta);
+    const CircleFindings findings = go_round(disc, norm(settled_.outer_phi()), beta);
     e.adjoint_status = findings.status;
     e.adjoint_iterations = findings.iterations;
     e.message += fmt::format("; phase 2 (ep-holomorphic): {}", findings.message);

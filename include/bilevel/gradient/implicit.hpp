@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include <bilevel/gradient/first_phase.hpp>
 #include <bilevel/gradient/sensitivity.hpp>
+#include <bilevel/gradient/settle_and_certify.hpp>
 
 namespace bilevel {
 
@@ -42,7 +42,7 @@ class Implicit final : public Estimator<V> {
   InnerSolver<V>& inner_;
   std::unique_ptr<AdjointSolver<V>> adjoint_;
   ImplicitOptions options_;
-  FirstPhase<V> first_;
+  SettleAndCertify<V> settled_;
   Sensitivity<V> sensitivity_;
 };
 
@@ -54,7 +54,7 @@ Implicit<V>::Implicit(Equilibrium<V>& problem, InnerSolver<V>& inner,
       inner_(inner),
       adjoint_(std::move(adjoint)),
       options_(options),
-      first_(problem_, inner),
+      settled_(problem_, inner),
       sensitivity_(problem_) {
   options_.validate().throw_if_any();
   require_shapes<V>(problem, nullptr, nullptr, name_);
@@ -78,22 +78,22 @@ template <Vector V>
 Estimate<V> Implicit<V>::estimate(const V& theta, const Warm<V>& warm) {
   Estimate<V> e;
   problem_.cost() = {};
-  if (first_.run(theta, warm, e)) {
+  if (settled_.settle(theta, warm, e)) {
     Stopwatch watch;
     const bool curved = problem_.capabilities().curvature;
     LinearSolution<V> solution;
     if (curved) {
       sensitivity_.move_to(e.phi, theta);
       const V* start = warm.pi && Space<V>::size(*warm.pi) == Space<V>::size(e.phi) ? &*warm.pi : nullptr;
-      solution = sensitivity_.pullback(first_.outer_phi(), *adjoint_, e.gradient, start);
-      Space<V>::axpy(1, first_.outer_theta(), e.gradient);
+      solution = sensitivity_.pullback(settled_.outer_phi(), *adjoint_, e.gradient, start);
+      Space<V>::axpy(1, settled_.outer_theta(), e.gradient);
       e.pi = std::move(solution.x);
       e.adjoint_status = solution.status;
       e.adjoint_iterations = solution.iterations;
       e.message += fmt::format("; phase 2 ({}): {}", adjoint_->name(), solution.message);
     } else {
-      Space<V>::copy(first_.outer_theta(), e.gradient);
-      solution.residual_norm = norm(first_.outer_phi());
+      Space<V>::copy(settled_.outer_theta(), e.gradient);
+      solution.residual_norm = norm(settled_.outer_phi());
       e.adjoint_status = Status::approximate;
       e.message += "; phase 2 left out: the gradient is ∂θ L_out alone";
     }
@@ -101,8 +101,8 @@ Estimate<V> Implicit<V>::estimate(const V& theta, const Warm<V>& warm) {
     e.cost.factorizations += solution.factorizations;
     e.cost.bytes = std::max(e.cost.bytes, 5 * bytes_of(e.phi) + 3 * bytes_of(theta) + solution.bytes);
     e.cost.seconds_adjoint = watch.seconds();
-    first_.conclude(theta, curved ? &sensitivity_.curvature() : nullptr,
-                    {solution.residual_norm, solution.smallest_ritz, solution.largest_ritz}, options_, e);
+    settled_.certify(theta, curved ? &sensitivity_.curvature() : nullptr,
+                     {solution.residual_norm, solution.smallest_ritz, solution.largest_ritz}, options_, e);
   }
   e.cost += problem_.cost();
   return e;

@@ -1,12 +1,13 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
-#include <functional>
 
 #include <Eigen/Core>
 
 #include <bilevel/problem/equilibrium.hpp>
+#include <bilevel/space/lanczos.hpp>
 
 namespace bilevel {
 
@@ -28,29 +29,30 @@ Spectrum factored_spectrum(const Eigen::MatrixXd& matrix, double error);
 /// each off by at most `error` in the 2-norm, where λ_min(A) ≥ `smallest` > 0; NaN where none is proven.
 double largest_relative(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b, double error, double smallest);
 
-/// By Lanczos from a random start: estimates from inside the spectrum. Unknown where it did not converge
-/// within so many restarts, of 20 to 40 products each.
-Spectrum lanczos_spectrum(Index size, const std::function<void(const double*, double*)>& apply,
-                          std::uint64_t seed, int restarts = 30);
-
-/// The same of a symmetric curvature on any vector type.
+/// Of a symmetric operator on vectors like this one, by Lanczos from a random start: estimates from inside
+/// the spectrum. Unknown where it did not converge within so many sweeps of 40 products each.
 template <Vector V>
-Spectrum lanczos_spectrum(Curvature<V>& curvature, const V& like, std::uint64_t seed, int restarts = 30,
+Spectrum lanczos_spectrum(const typename Lanczos<V>::Apply& apply, const V& like, std::uint64_t seed,
+                          int sweeps = 30) {
+  const Index size = Space<V>::size(like);
+  if (size < 4) return {};
+  V start = Space<V>::zeros_like(like);
+  Space<V>::random(seed, start);
+  const RitzEnds ends =
+      Lanczos<V>(apply, start, {.basis = std::min<Index>(size, 40), .sweeps = sweeps}).run();
+  return ends.converged ? Spectrum{ends.smallest, ends.largest} : Spectrum{};
+}
+
+/// The same of a symmetric curvature.
+template <Vector V>
+Spectrum lanczos_spectrum(Curvature<V>& curvature, const V& like, std::uint64_t seed, int sweeps = 30,
                           const StopToken* stop = nullptr) {
-  V x = Space<V>::zeros_like(like), product = Space<V>::zeros_like(like);
-  return lanczos_spectrum(
-      Space<V>::size(like),
-      [&](const double* in, double* out) {
-        // Nothing converges on these, and they cost nothing.
-        if (stop_wanted(stop)) {
-          std::fill_n(out, Space<V>::size(like), unknown);
-          return;
-        }
-        Space<V>::from_host(in, x);
-        curvature.times(x, product);
-        Space<V>::to_host(product, out);
+  return lanczos_spectrum<V>(
+      [&](const V& x, V& out) {
+        // NaN ends the sweeps, and costs nothing.
+        stop_wanted(stop) ? Space<V>::fill(unknown, out) : curvature.times(x, out);
       },
-      seed, restarts);
+      like, seed, sweeps);
 }
 
 /// J of a curvature, from `dense()` or column by column.
@@ -60,32 +62,47 @@ Eigen::MatrixXd dense_matrix(Curvature<V>& curvature, const V& like) {
   if (curvature.dense(matrix)) return matrix;
   const Index n = Space<V>::size(like);
   matrix.resize(n, n);
-  Eigen::VectorXd zeros = Eigen::VectorXd::Zero(n);
   V unit = Space<V>::zeros_like(like), product = Space<V>::zeros_like(like);
-  for_each_unit(zeros.data(), unit, [&](Index j) {
+  for (Index j = 0; j < n; ++j) {
+    Space<V>::unit(j, unit);
     curvature.times(unit, product);
     Space<V>::to_host(product, matrix.col(j).data());
-    return true;
-  });
+  }
   return matrix;
+}
+
+/// Calls use(j, product) with each column of χ, or with each of its `rows`.
+template <Vector V, class Use>
+void for_each_cross_product(Curvature<V>& curvature, const V& phi, const V& theta, bool rows, Use use) {
+  const V& from = rows ? phi : theta;
+  V unit = Space<V>::zeros_like(from), product = Space<V>::zeros_like(rows ? theta : phi);
+  for (Index j = 0; j < Space<V>::size(from); ++j) {
+    Space<V>::unit(j, unit);
+    rows ? curvature.cross_times(unit, product) : curvature.cross_apply(unit, product);
+    use(j, product);
+  }
 }
 
 /// χ, |φ|×|θ|, from whichever of its products needs fewer calls.
 template <Vector V>
 Eigen::MatrixXd dense_cross(Curvature<V>& curvature, const V& phi, const V& theta) {
   const Index n = Space<V>::size(phi), m = Space<V>::size(theta);
-  const bool by_rows = n < m;
-  Eigen::MatrixXd matrix(by_rows ? m : n, by_rows ? n : m);
-  const V& from = by_rows ? phi : theta;
-  Eigen::VectorXd zeros = Eigen::VectorXd::Zero(matrix.cols());
-  V unit = Space<V>::zeros_like(from), product = Space<V>::zeros_like(by_rows ? theta : phi);
-  for_each_unit(zeros.data(), unit, [&](Index j) {
-    by_rows ? curvature.cross_times(unit, product) : curvature.cross_apply(unit, product);
+  const bool rows = n < m;
+  Eigen::MatrixXd matrix(rows ? m : n, rows ? n : m);
+  for_each_cross_product(curvature, phi, theta, rows, [&](Index j, const V& product) {
     Space<V>::to_host(product, matrix.col(j).data());
-    return true;
   });
-  if (by_rows) matrix.transposeInPlace();
+  if (rows) matrix.transposeInPlace();
   return matrix;
+}
+
+/// ‖χ‖ in the Frobenius norm, from as many products; no element of χ leaves V.
+template <Vector V>
+double frobenius_cross(Curvature<V>& curvature, const V& phi, const V& theta) {
+  double squares = 0;
+  for_each_cross_product(curvature, phi, theta, Space<V>::size(phi) < Space<V>::size(theta),
+                         [&](Index, const V& product) { squares += Space<V>::dot(product, product); });
+  return std::sqrt(squares);
 }
 
 }  // namespace bilevel

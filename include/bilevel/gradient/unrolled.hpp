@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include <bilevel/gradient/beside.hpp>
+#include <bilevel/gradient/certify_by_adjoint.hpp>
 #include <bilevel/gradient/sensitivity.hpp>
 #include <bilevel/inner/make_inner_solver.hpp>
 #include <bilevel/inner/recorded_run.hpp>
@@ -88,7 +88,7 @@ class Unrolled final : public Estimator<V> {
   UnrolledOptions options_;
   long snapshots_;
   RecordedRun<V> run_;
-  FirstPhase<V> first_;
+  SettleAndCertify<V> settled_;
   std::unique_ptr<Curvature<V>> curvature_;  // at φ_T
 };
 
@@ -120,19 +120,19 @@ Unrolled<V>::Unrolled(Problem<V>& problem, std::unique_ptr<Step<V>> step, Unroll
       options_(with_budget(problem, std::move(options))),
       snapshots_(affordable_snapshots(problem, step.get(), options_)),
       run_(problem, std::move(step), options_.run, options_.truncate, snapshots_, bilevel::name(options_)),
-      first_(problem_, run_) {}
+      settled_(problem_, run_) {}
 
 template <Vector V>
 Estimate<V> Unrolled<V>::estimate(const V& theta, const Warm<V>& warm) {
   Estimate<V> e;
   problem_.cost() = {};
   // A run that ends by tolerance would take no step from its own solution, and nothing depends on θ then.
-  const bool usable = first_.run(theta, options_.run.steps > 0 ? warm : Warm<V>{}, e);
+  const bool usable = settled_.settle(theta, options_.run.steps > 0 ? warm : Warm<V>{}, e);
   if (usable && run_.complete()) {
     Stopwatch watch;
     run_.cost() = {};
-    Space<V>::copy(first_.outer_theta(), e.gradient);
-    const auto stop = run_.reverse(first_.outer_phi(), e.gradient, e.pi);
+    Space<V>::copy(settled_.outer_theta(), e.gradient);
+    const auto stop = run_.reverse(settled_.outer_phi(), e.gradient, e.pi);
     e.cost += run_.cost();
     e.adjoint_iterations = run_.followed_steps();
     e.adjoint_status = stop                                         ? stop->status
@@ -149,14 +149,14 @@ Estimate<V> Unrolled<V>::estimate(const V& theta, const Warm<V>& warm) {
     if (problem_.capabilities().differenced) e.message += "; products by finite differences, as asked";
     e.cost.seconds_adjoint = watch.seconds();
     if (stop) {
-      fill(unknown, e.gradient);
+      Space<V>::fill(unknown, e.gradient);
       e.status = stop->status;
       e.certificate.reason = e.message;
     } else {
       problem_.linearise(e.phi, theta, 0, curvature_);
-      conclude_beside<V>(first_, *curvature_, theta,
-                         {.certificate = options_.certificate, .outer_tolerance = options_.outer_tolerance},
-                         e);
+      certify_by_adjoint<V>(
+          settled_, *curvature_, theta,
+          {.certificate = options_.certificate, .outer_tolerance = options_.outer_tolerance}, e);
     }
   } else {
     e.certificate.reason = e.message;

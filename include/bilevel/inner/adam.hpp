@@ -70,7 +70,7 @@ Adam<V>::Adam(AdamOptions options) : options_(options) {
 template <Vector V>
 std::optional<Stop> Adam<V>::begin(Nudged<V>&, State<V>& state) {
   state.reset_memory(5);
-  fill(least(), state.memory[2]);
+  Space<V>::fill(least(), state.memory[2]);
   return {};
 }
 
@@ -105,7 +105,7 @@ void Adam<V>::differentiate(State<V>& state) {
   if (work_.empty() || Space<V>::size(work_[0]) != Space<V>::size(state.phi)) {
     work_.clear();
     while (work_.size() < works) work_.push_back(Space<V>::zeros_like(state.phi));
-    fill(1.0, work_[5]);
+    Space<V>::fill(1.0, work_[5]);
   }
   V &q = work_[0], &h = work_[1], &largest = work_[2], &s = work_[3], &p = work_[4], &ones = work_[5];
   V &x = state.memory[3], &y = state.memory[4];

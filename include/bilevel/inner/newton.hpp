@@ -103,13 +103,12 @@ std::optional<Stop> Newton<V>::form_hessian(Nudged<V>& nudged, const State<V>& s
           "newton: the problem offers no dense Hessian and |phi| = {} exceeds max_assembled = {}; "
           "use trust-region",
           n, options_.max_assembled));
-    host_.setZero();
-    for_each_unit(host_.data(), *direction_, [&](Index j) {
+    for (Index j = 0; j < n; ++j) {
+      Space<V>::unit(j, *direction_);
       curvature.times(*direction_, *column_);
       Space<V>::to_host(*column_, hessian_.col(j).data());
-      return !nudged.asked_to_stop();
-    });
-    if (auto stop = nudged.asked_to_stop()) return stop;
+      if (auto stop = nudged.asked_to_stop()) return stop;
+    }
   }
   if (!hessian_.allFinite())
     return Stop{Status::not_finite,

@@ -16,15 +16,14 @@ class TangentRun final : public PlainRun<V> {
   const V& tangent(std::size_t j) const { return tangents_[j].phi; }
   std::size_t bytes() const override {
     const std::size_t vectors = tangents_.size() * (1 + this->step_->footprint().memory) + 2;
-    return PlainRun<V>::bytes() + vectors * bytes_of(product_) + bytes_of(unit_) +
-           sizeof(double) * host_.size();
+    return PlainRun<V>::bytes() + vectors * bytes_of(product_) + bytes_of(unit_);
   }
   /// What bytes() will be, at most.
   static std::size_t bytes_needed(const V& phi, const V& theta, const Step<V>& step) {
     const Footprint footprint = step.footprint();
     const auto columns = static_cast<std::size_t>(Space<V>::size(theta));
     return bytes_of(phi) * (columns * (1 + footprint.memory) + 4 + footprint.memory + footprint.scratch) +
-           bytes_of(theta) + sizeof(double) * columns;
+           bytes_of(theta);
   }
 
  private:
@@ -35,7 +34,6 @@ class TangentRun final : public PlainRun<V> {
 
   std::vector<Motion<V>> tangents_;
   V product_, cross_, unit_;
-  std::vector<double> host_;
 };
 
 template <Vector V>
@@ -44,10 +42,10 @@ TangentRun<V>::TangentRun(Problem<V>& problem, std::unique_ptr<Step<V>> step, Ru
     : PlainRun<V>(problem, std::move(step), options, who),
       product_(Space<V>::zeros_like(this->state_.phi)),
       cross_(Space<V>::zeros_like(this->state_.phi)),
-      unit_(Space<V>::zeros_like(problem.initial_theta())),
-      host_(static_cast<std::size_t>(Space<V>::size(unit_)), 0.0) {
-  tangents_.reserve(host_.size());
-  for (std::size_t j = 0; j < host_.size(); ++j)
+      unit_(Space<V>::zeros_like(problem.initial_theta())) {
+  const auto columns = static_cast<std::size_t>(Space<V>::size(unit_));
+  tangents_.reserve(columns);
+  for (std::size_t j = 0; j < columns; ++j)
     tangents_.emplace_back(this->state_.phi, this->step_->footprint().memory);
 }
 
@@ -57,22 +55,19 @@ std::optional<Stop> TangentRun<V>::before_step() {
   State<V>& state = this->state_;
   Curvature<V>& curvature = this->nudged_.curvature(state.phi);
   if (!this->step_->linear()) this->step_->differentiate(state);
-  std::optional<Stop> stop;
-  for_each_unit(host_.data(), unit_, [&](Index j) {
-    Motion<V>& tangent = tangents_[static_cast<std::size_t>(j)];
+  for (std::size_t j = 0; j < tangents_.size(); ++j) {
+    Motion<V>& tangent = tangents_[j];
+    Space<V>::unit(static_cast<Index>(j), unit_);
     curvature.times(tangent.phi, product_);
     curvature.cross_apply(unit_, cross_);
     Space<V>::axpy(1, cross_, product_);
-    if (const double largest = Space<V>::max_abs(product_); !std::isfinite(largest)) {
-      stop = Stop{Status::not_finite,
+    if (const double largest = Space<V>::max_abs(product_); !std::isfinite(largest))
+      return Stop{Status::not_finite,
                   fmt::format("the derivative of the inner gradient by parameter {} is {} at iteration {}", j,
                               largest, state.iteration)};
-      return false;
-    }
     this->step_->pushforward(product_, tangent);
-    return true;
-  });
-  return stop;
+  }
+  return {};
 }
 
 extern template class TangentRun<Eigen::VectorXd>;

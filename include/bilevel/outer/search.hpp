@@ -44,7 +44,7 @@ namespace detail {
 /// What a search learns about one θ; it needs no vector type.
 struct Evaluation {
   double value = unknown;
-  Eigen::VectorXd phi;
+  std::function<Eigen::VectorXd()> phi;  ///< brings the settled state to the host, before the next evaluation
   double tolerance = unknown;
   Status status = Status::not_run;
   std::string message;
@@ -72,12 +72,13 @@ Summary search(std::string_view name, SettledValue<V>& value, const V& start, co
     throw InvalidInput(fmt::format("{}: the start has {} elements, the problem's theta has {}", name,
                                    Space<V>::size(start), Space<V>::size(like)));
   if (!all_finite(start)) throw InvalidInput(fmt::format("{}: the start theta holds NaN or infinity", name));
-  V theta = Space<V>::zeros_like(start);
+  V theta = Space<V>::zeros_like(start), phi;
   const auto evaluate = [&](const Eigen::VectorXd& host) {
     Space<V>::from_host(host.data(), theta);
     Settled<V> settled = value.at(theta);
-    return detail::Evaluation{settled.value,  host_copy(settled.phi),     settled.tolerance,
-                              settled.status, std::move(settled.message), settled.cost};
+    phi = std::move(settled.phi);
+    return detail::Evaluation{settled.value,  [&phi] { return host_copy(phi); }, settled.tolerance,
+                              settled.status, std::move(settled.message),        settled.cost};
   };
   return detail::search(name, evaluate, host_copy(start), options);
 }

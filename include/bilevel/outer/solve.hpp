@@ -83,13 +83,21 @@ Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, con
 
 namespace detail {
 
+/// φ and π of the evaluations, which stay where V keeps them: on the host they are wanted in checkpoints and
+/// in the summary only.
+struct States {
+  std::function<void()> accept;                 ///< the last evaluation's become the accepted point's
+  std::function<void(AcceptedPoint&)> to_host;  ///< fills in those of the accepted point
+};
+
 /// The loop's bookkeeping, which needs no vector type.
 class OuterRun {
  public:
-  OuterRun(const SolveOptions& options, std::string_view estimator, Optimizer& optimizer,
-           const Eigen::VectorXd& start);
+  OuterRun(SolveOptions options, std::string_view estimator, Optimizer& optimizer,
+           const Eigen::VectorXd& start, States states);
 
   const Eigen::VectorXd& theta() const { return now_.theta; }
+  /// The accepted point of the checkpoint that a run goes on from, at its start.
   const std::optional<AcceptedPoint>& accepted() const { return now_.accepted; }
   double inner_tolerance() const { return now_.inner_tolerance; }
   double adjoint_tolerance() const { return now_.adjoint_tolerance; }
@@ -112,7 +120,7 @@ class OuterRun {
   bool tighten(Verdict verdict, bool phases_converged);
   /// The run ends within an evaluation, of which nothing is kept.
   void abandon(Status status);
-  /// After an evaluation. False when the run is over.
+  /// After an evaluation, with a point whose states are not on the host. False when the run is over.
   bool end_evaluation(AcceptedPoint point, Status status, const std::string& message, const Cost& cost);
   Summary finish();
 
@@ -122,9 +130,12 @@ class OuterRun {
   bool crawls() const;
   bool stop(Status status, std::string message);
   std::string write(bool durable);
+  void bring_states();
 
-  const SolveOptions& options_;
+  SolveOptions options_;
   Optimizer& optimizer_;
+  States states_;
+  bool states_here_ = true;  // those of the accepted point are on the host, or there is none
   KinkSearch kink_;
   KinkSearch::Finding finding_ = KinkSearch::Finding::searching;
   Checkpoint now_;
@@ -144,7 +155,14 @@ Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, con
     throw InvalidInput(fmt::format("solve: the start has {} elements, the problem's theta has {}",
                                    Space<V>::size(start), Space<V>::size(estimator.initial_theta())));
   if (!all_finite(start)) throw InvalidInput("solve: the start theta holds NaN or infinity");
-  detail::OuterRun run(options, estimator.name(), optimizer, host_copy(start));
+  Warm<V> last, accepted;
+  detail::OuterRun run(options, estimator.name(), optimizer, host_copy(start),
+                       {.accept = [&] { accepted = std::move(last); },
+                        .to_host =
+                            [&](AcceptedPoint& point) {
+                              point.phi = host_copy(*accepted.phi);
+                              point.pi = host_copy(*accepted.pi);
+                            }});
   run.require_states(Space<V>::size(estimator.initial_phi()));
 
   const auto from_host = [](const Eigen::VectorXd& host, const V& like) {
@@ -152,13 +170,14 @@ Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, con
     Space<V>::from_host(host.data(), x);
     return x;
   };
+  if (const auto& point = run.accepted())
+    accepted = {from_host(point->phi, estimator.initial_phi()),
+                from_host(point->pi, estimator.initial_phi())};
   std::string choice;
   while (run.begin_evaluation()) {
     const V theta = from_host(run.theta(), start);
-    Warm<V> warm;
     // From the accepted point, which a checkpoint holds, so that a resumed run starts from the same numbers.
-    if (const auto& point = run.accepted(); options.warm_start && point)
-      warm = {from_host(point->phi, estimator.initial_phi()), from_host(point->pi, estimator.initial_phi())};
+    Warm<V> warm = options.warm_start ? accepted : Warm<V>{};
     Estimate<V> e;
     Cost cost;
     Eigen::VectorXd gradient;
@@ -177,8 +196,9 @@ Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, con
       }
     } while (run.tighten(e.certificate.verdict, succeeded(e.status)));
     choice = e.choice;
-    AcceptedPoint point{run.theta(),   host_copy(e.phi), host_copy(e.pi), gradient,
-                        e.outer_value, unknown,          e.certificate,   e.corrected_value};
+    last = {std::move(e.phi), std::move(e.pi)};
+    AcceptedPoint point{run.theta(),      {}, {}, gradient, e.outer_value, unknown, e.certificate,
+                        e.corrected_value};
     if (!run.end_evaluation(std::move(point), e.status, e.message, cost)) break;
   }
   Summary summary = run.finish();

@@ -11,6 +11,44 @@
 
 namespace bilevel {
 
+/// A plain struct in a place of its own, or a reference to one. Moving hands the place on, so that whoever
+/// looks there still finds it; a copy owns a copy, and a copy of a reference refers to the same.
+template <class T>
+class Held {
+  using Plain = std::remove_reference_t<T>;
+  static constexpr bool refers = std::is_reference_v<T>;
+
+ public:
+  explicit Held(T held) : at_(place(std::forward<T>(held))) {}
+  Held(const Held& other) requires(refers || std::copy_constructible<Plain>) : at_(other.copied()) {}
+  Held& operator=(const Held& other) requires(refers || std::copy_constructible<Plain>) {
+    at_ = other.copied();
+    return *this;
+  }
+  Held(Held&&) noexcept = default;
+  Held& operator=(Held&&) noexcept = default;
+
+  Plain& operator*() const { return *at_; }
+  Plain* operator->() const { return at_.get(); }
+  const std::shared_ptr<Plain>& share() const { return at_; }
+
+ private:
+  static std::shared_ptr<Plain> place(T held) {
+    if constexpr (refers)
+      return {std::shared_ptr<void>(), &held};  // owns nothing
+    else
+      return std::make_shared<Plain>(std::move(held));
+  }
+  std::shared_ptr<Plain> copied() const {
+    if constexpr (refers)
+      return at_;
+    else
+      return std::make_shared<Plain>(*at_);
+  }
+
+  std::shared_ptr<Plain> at_;
+};
+
 /// The part of an adapter that a problem and an equilibrium share. T is a plain struct (owned) or a
 /// reference to one (which must then outlive the adapter).
 template <class T, Vector V, class Base>
@@ -54,106 +92,92 @@ class AdapterOf : public Base {
  public:
   explicit AdapterOf(T oracles) : oracles_(std::forward<T>(oracles)) {
     if constexpr (requires(const Plain& plain) { plain.validate().throw_if_any(); })
-      std::as_const(oracles_).validate().throw_if_any();
+      std::as_const(*oracles_).validate().throw_if_any();
   }
 
-  V initial_phi() const override { return oracles_.initial_phi(); }
-  V initial_theta() const override { return oracles_.initial_theta(); }
+  V initial_phi() const override { return std::as_const(*oracles_).initial_phi(); }
+  V initial_theta() const override { return std::as_const(*oracles_).initial_theta(); }
   double outer(const V& phi, const V& theta, Wanted<V> wanted) override {
-    return oracles_.outer(phi, theta, wanted);
+    return oracles_->outer(phi, theta, wanted);
   }
 
   void linearise(const V& phi, const V& theta, double beta, std::unique_ptr<Curvature<V>>& reuse) override {
     if constexpr (OffersSecondOrder<T, V>) {
-      if (offers_curvature()) {
-        if (!reuse) reuse = std::make_unique<Products>(*this, phi, theta);
-        static_cast<Products&>(*reuse).move_to(phi, theta, beta);
+      if (present(*oracles_).hessian_times) {
+        if (!reuse) reuse = std::make_unique<Products>(phi, theta);
+        static_cast<Products&>(*reuse).move_to(oracles_.share(), phi, theta, beta);
         return;
       }
     }
     Base::linearise(phi, theta, beta, reuse);
   }
   Capabilities capabilities() const override {
-    return {.curvature = offers_curvature(), .symmetric = minimises};
+    return {.curvature = OffersSecondOrder<T, V> && present(*oracles_).hessian_times, .symmetric = minimises};
   }
   Constants constants(const V& theta, const V& center, double radius) override {
     if constexpr (OffersConstants<T, V>) {
-      if (!empty([](auto& o) -> decltype(static_cast<bool>(o.constants)) {
-            return static_cast<bool>(o.constants);
-          }))
-        return oracles_.constants(theta, center, radius);
+      if (present(*oracles_).constants) return oracles_->constants(theta, center, radius);
     }
     return {};
   }
   Rounding rounding(const V& phi, const V& theta, const V& pi) override {
     if constexpr (OffersRounding<T, V>) {
-      if (!empty([](auto& o) -> decltype(static_cast<bool>(o.rounding)) {
-            return static_cast<bool>(o.rounding);
-          }))
-        return oracles_.rounding(phi, theta, pi);
+      if (present(*oracles_).rounding) return oracles_->rounding(phi, theta, pi);
     }
     return {};
   }
 
-  Plain& oracles() { return oracles_; }
-
- protected:
-  /// True where a member is a callable object that holds nothing, as an unset field of Functions<V>. A
-  /// member function cannot be probed that way and is always there.
-  template <class Probe>
-  bool empty(Probe probe) const {
-    if constexpr (std::is_invocable_v<Probe, const Plain&>) {
-      return !probe(std::as_const(oracles_));
-    } else {
-      return false;
-    }
-  }
-  bool offers_curvature() const {
-    if constexpr (OffersSecondOrder<T, V>) {
-      return !empty([](auto& o) -> decltype(static_cast<bool>(o.hessian_times)) {
-        return static_cast<bool>(o.hessian_times);
-      });
-    } else {
-      return false;
-    }
-  }
-
-  T oracles_;
+  Plain& oracles() { return *oracles_; }
 
  private:
-  /// A plain struct has no place to prepare anything: the point is kept and handed to every product.
+  struct Present {
+    bool hessian_times = true, hessian_transpose_times = true, dense = true, cross_norm = true,
+         constants = true, rounding = true;
+  };
+  /// Which of the optional members hold something: one that is a callable object, as a field of Functions<V>,
+  /// may be empty. A member function cannot be asked and is always there.
+  static Present present(const Plain& o) {
+    Present is;
+    if constexpr (requires { static_cast<bool>(o.hessian_times); })
+      is.hessian_times = static_cast<bool>(o.hessian_times);
+    if constexpr (requires { static_cast<bool>(o.hessian_transpose_times); })
+      is.hessian_transpose_times = static_cast<bool>(o.hessian_transpose_times);
+    if constexpr (requires { static_cast<bool>(o.dense); }) is.dense = static_cast<bool>(o.dense);
+    if constexpr (requires { static_cast<bool>(o.cross_norm); })
+      is.cross_norm = static_cast<bool>(o.cross_norm);
+    if constexpr (requires { static_cast<bool>(o.constants); }) is.constants = static_cast<bool>(o.constants);
+    if constexpr (requires { static_cast<bool>(o.rounding); }) is.rounding = static_cast<bool>(o.rounding);
+    return is;
+  }
+
+  /// A plain struct has no place to prepare anything: the point is kept and handed to every product. It looks
+  /// at the oracles themselves, not at an adapter, which may be moved.
   class Products final : public Curvature<V> {
    public:
     // zeros_like and not the copy constructor: a vector type may share its elements between copies.
-    Products(AdapterOf& owner, const V& phi, const V& theta)
-        : owner_(&owner), phi_(Space<V>::zeros_like(phi)), theta_(Space<V>::zeros_like(theta)) {}
+    Products(const V& phi, const V& theta)
+        : phi_(Space<V>::zeros_like(phi)), theta_(Space<V>::zeros_like(theta)) {}
 
-    void move_to(const V& phi, const V& theta, double beta) {
+    void move_to(std::shared_ptr<Plain> oracles, const V& phi, const V& theta, double beta) {
+      oracles_ = std::move(oracles);
       Space<V>::copy(phi, phi_);
       Space<V>::copy(theta, theta_);
       beta_ = beta;
     }
-    void times(const V& v, V& out) override { owner_->oracles_.hessian_times(phi_, theta_, beta_, v, out); }
+    void times(const V& v, V& out) override { oracles_->hessian_times(phi_, theta_, beta_, v, out); }
     void transpose_times(const V& v, V& out) override {
       if constexpr (OffersHessianTransposeTimes<T, V>) {
-        if (!owner_->empty([](auto& o) -> decltype(static_cast<bool>(o.hessian_transpose_times)) {
-              return static_cast<bool>(o.hessian_transpose_times);
-            }))
-          return owner_->oracles_.hessian_transpose_times(phi_, theta_, beta_, v, out);
+        if (present(*oracles_).hessian_transpose_times)
+          return oracles_->hessian_transpose_times(phi_, theta_, beta_, v, out);
       }
       times(v, out);
     }
-    void cross_times(const V& v, V& out) override {
-      owner_->oracles_.cross_times(phi_, theta_, beta_, v, out);
-    }
-    void cross_apply(const V& u, V& out) override {
-      owner_->oracles_.cross_apply(phi_, theta_, beta_, u, out);
-    }
+    void cross_times(const V& v, V& out) override { oracles_->cross_times(phi_, theta_, beta_, v, out); }
+    void cross_apply(const V& u, V& out) override { oracles_->cross_apply(phi_, theta_, beta_, u, out); }
     bool dense(Eigen::MatrixXd& out) override {
       if constexpr (OffersDense<T, V>) {
-        if (!owner_->empty(
-                [](auto& o) -> decltype(static_cast<bool>(o.dense)) { return static_cast<bool>(o.dense); })) {
-          owner_->oracles_.dense(phi_, theta_, beta_, out);
+        if (present(*oracles_).dense) {
+          oracles_->dense(phi_, theta_, beta_, out);
           return true;
         }
       }
@@ -161,41 +185,42 @@ class AdapterOf : public Base {
     }
     double cross_norm() override {
       if constexpr (OffersCrossNorm<T, V>) {
-        if (!owner_->empty([](auto& o) -> decltype(static_cast<bool>(o.cross_norm)) {
-              return static_cast<bool>(o.cross_norm);
-            }))
-          return owner_->oracles_.cross_norm(phi_, theta_, beta_);
+        if (present(*oracles_).cross_norm) return oracles_->cross_norm(phi_, theta_, beta_);
       }
       return unknown;
     }
 
    private:
-    AdapterOf* owner_;
+    std::shared_ptr<Plain> oracles_;
     V phi_, theta_;
     double beta_ = 0;
   };
+
+ protected:
+  Held<T> oracles_;
 };
 
-/// A plain struct as a Problem. Not copied once a curvature was prepared: that one points back here.
+/// A plain struct as a Problem. It can be moved, and copied where the struct can: curvatures that were
+/// prepared before stay good, and belong to the oracles that prepared them.
 template <class T, Vector V>
 requires Oracles<T, V>
 class Adapter final : public AdapterOf<T, V, Problem<V>> {
  public:
   using AdapterOf<T, V, Problem<V>>::AdapterOf;
   double inner(const V& phi, const V& theta, Wanted<V> wanted) override {
-    return this->oracles_.inner(phi, theta, wanted);
+    return this->oracles_->inner(phi, theta, wanted);
   }
   void residual(const V& phi, const V& theta, V& out) override {
     if constexpr (OffersResidual<T, V>) {
-      this->oracles_.residual(phi, theta, out);
+      this->oracles_->residual(phi, theta, out);
     } else {
-      this->oracles_.inner(phi, theta, {.phi = &out});
+      this->oracles_->inner(phi, theta, {.phi = &out});
     }
   }
   /// Offered by a struct that is a Holomorphic itself.
   Holomorphic* holomorphic() override {
     if constexpr (std::derived_from<std::remove_reference_t<T>, Holomorphic>) {
-      return &this->oracles_;
+      return &*this->oracles_;
     } else {
       return nullptr;
     }
@@ -208,7 +233,7 @@ requires ResidualOracles<T, V>
 class EquilibriumAdapter final : public AdapterOf<T, V, Equilibrium<V>> {
  public:
   using AdapterOf<T, V, Equilibrium<V>>::AdapterOf;
-  void residual(const V& phi, const V& theta, V& out) override { this->oracles_.residual(phi, theta, out); }
+  void residual(const V& phi, const V& theta, V& out) override { this->oracles_->residual(phi, theta, out); }
 };
 
 template <class T>

@@ -347,15 +347,13 @@ class DerivativeCheck {
     if (!curvature.diagonal(claimed)) return skip("diagonal");
     Tally tally("diagonal", algebraic_);
     const Index n = S::size(phi_);
-    Eigen::VectorXd host(n), unit = Eigen::VectorXd::Zero(n), column(n);
+    Eigen::VectorXd host(n), column(n);
     S::to_host(claimed, host.data());
     V v = S::zeros_like(phi_), product = draw(phi_);
     // All elements of a small problem, a regular sample of a large one.
     const Index most = 8 * options_.directions, stride = std::max<Index>(1, n / most);
     for (Index i = 0; i < n; i += stride) {
-      unit[i] = 1;
-      S::from_host(unit.data(), v);
-      unit[i] = 0;
+      S::unit(i, v);
       curvature.times(v, product);
       S::to_host(product, column.data());
       tally.compare(host[i], column[i], column.norm(), 0, unknown,

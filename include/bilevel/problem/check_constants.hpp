@@ -4,55 +4,13 @@
 #include <cmath>
 #include <memory>
 #include <random>
-#include <tuple>
 #include <utility>
-#include <vector>
-
-#include <Eigen/Eigenvalues>
 
 #include <bilevel/problem/check_report.hpp>
 #include <bilevel/problem/equilibrium.hpp>
+#include <bilevel/space/lanczos.hpp>
 
 namespace bilevel {
-
-/// Smallest and largest Ritz value of a symmetric operator after at most `steps` steps of Lanczos' method
-/// with full reorthogonalisation. They lie inside the spectrum, and are its ends where steps reach the
-/// dimension. NaN where a product is not finite.
-template <Vector V, class Apply>
-std::pair<double, double> extreme_ritz_values(Apply&& apply, const V& start, int steps) {
-  using S = Space<V>;
-  const double length = norm(start);
-  if (length == 0 || !std::isfinite(length)) return {unknown, unknown};
-  std::vector<V> basis;
-  std::vector<double> diagonal, beside;
-  V next = S::zeros_like(start), product = S::zeros_like(start);
-  S::copy(start, next);
-  S::scale(1 / length, next);
-  double largest = 0;
-  while (static_cast<int>(basis.size()) < steps) {
-    basis.push_back(S::zeros_like(start));
-    S::copy(next, basis.back());
-    apply(basis.back(), product);
-    const double size = norm(product);
-    if (!std::isfinite(size)) return {unknown, unknown};
-    largest = std::max(largest, size);
-    diagonal.push_back(S::dot(basis.back(), product));
-    for (int pass = 0; pass < 2; ++pass)
-      for (const V& q : basis) S::axpy(-S::dot(q, product), q, product);
-    const double rest = norm(product);
-    // The rest is rounding: the space spanned is invariant and its values are exact.
-    if (rest <= 100 * unit_roundoff<V>() * largest) break;
-    beside.push_back(rest);
-    S::copy(product, next);
-    S::scale(1 / rest, next);
-  }
-  const Index k = static_cast<Index>(diagonal.size());
-  Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> ritz;
-  ritz.computeFromTridiagonal(Eigen::Map<Eigen::VectorXd>(diagonal.data(), k),
-                              Eigen::Map<Eigen::VectorXd>(beside.data(), std::max<Index>(0, k - 1)),
-                              Eigen::EigenvaluesOnly);
-  return {ritz.eigenvalues()[0], ritz.eigenvalues()[k - 1]};
-}
 
 /// Tries claimed constants on random points of a ball: a counterexample refutes a claim, none proves nothing.
 template <Vector V>
@@ -139,23 +97,26 @@ class ConstantsCheck {
 
   void spectrum(const Constants& c) {
     if (std::isnan(c.mu) && std::isnan(c.smoothness)) return;
-    const int steps = static_cast<int>(std::min<Index>(S::size(phi_), 30));
+    const LanczosOptions once{.basis = std::min<Index>(S::size(phi_), 30), .sweeps = 1};
     double smallest, largest, blur;
     if (equilibrium_.capabilities().symmetric) {
-      std::tie(smallest, largest) =
-          extreme_ritz_values([&](const V& x, V& out) { curvature_->times(x, out); }, draw(phi_), steps);
+      const RitzEnds ends =
+          Lanczos<V>([&](const V& x, V& out) { curvature_->times(x, out); }, draw(phi_), once).run();
+      smallest = ends.smallest;
+      largest = ends.largest;
       blur = slack_ * std::max(std::abs(smallest), std::abs(largest));
     } else {
       V image = draw(phi_);
-      std::tie(smallest, largest) = extreme_ritz_values(
-          [&](const V& x, V& out) {
-            curvature_->times(x, image);
-            curvature_->transpose_times(image, out);
-          },
-          draw(phi_), steps);
+      const RitzEnds ends = Lanczos<V>(
+                                [&](const V& x, V& out) {
+                                  curvature_->times(x, image);
+                                  curvature_->transpose_times(image, out);
+                                },
+                                draw(phi_), once)
+                                .run();
       // An error of slack·σ_max² in σ_min² is one of √slack·σ_max at most in σ_min.
-      smallest = std::sqrt(std::max(0.0, smallest));
-      largest = std::sqrt(std::max(0.0, largest));
+      smallest = std::sqrt(std::max(0.0, ends.smallest));
+      largest = std::sqrt(std::max(0.0, ends.largest));
       blur = std::min(std::sqrt(slack_) * largest, slack_ * largest * largest / smallest);
     }
     if (!std::isnan(c.mu))

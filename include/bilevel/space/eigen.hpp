@@ -31,6 +31,11 @@ struct Space<Eigen::Matrix<S, Eigen::Dynamic, 1>> {
       x *= static_cast<S>(a);
     }
   }
+  static void fill(double a, V& x) { x.setConstant(static_cast<S>(a)); }
+  static void unit(Index j, V& x) {
+    x.setZero();
+    x[j] = 1;
+  }
   static void copy(const V& x, V& y) { y = x; }
   static V zeros_like(const V& x) { return V::Zero(x.size()); }
   static void multiply(const V& x, V& y) { y.array() *= x.array(); }

@@ -4,7 +4,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 namespace bilevel {
 
@@ -17,6 +16,8 @@ using Index = std::ptrdiff_t;
 ///   dot(x, y)                    Σ x_i y_i, accumulated in double, in an order fixed by the sizes
 ///   axpy(a, x, y)                y += a·x
 ///   scale(a, x)                  x *= a; a = 0 writes zeros even over NaN
+///   fill(a, x)                   x_i = a
+///   unit(j, x)                   x_j = 1 and zeros elsewhere, j in the order of to_host
 ///   copy(x, y)                   y = x; no allocation when the shapes agree
 ///   zeros_like(x)                a new vector of x's shape
 ///   multiply(x, y), divide(x, y) y_i *= x_i, y_i /= x_i
@@ -27,18 +28,22 @@ using Index = std::ptrdiff_t;
 ///   size(x)                      number of elements
 ///   to_host(x, p), from_host(p, x)  size(x) doubles, in an order that both agree on
 ///
-/// Nothing else is asked for. C++ copies may share their elements, as tensors' do: an algorithm that wants
-/// storage of its own calls zeros_like or duplicate, and an oracle writes into the vectors it is given.
+/// Nothing else is asked for. Algorithms keep their vectors in V: to_host and from_host are for θ and its
+/// gradient, for what is factored as a whole matrix, and for files. C++ copies may share their elements, as
+/// tensors' do: an algorithm that wants storage of its own calls zeros_like or duplicate, and an oracle
+/// writes into the vectors it is given.
 template <class V>
 struct Space;
 
 template <class V>
 concept Vector = std::semiregular<V> &&
-    requires(const V& x, V& y, double a, std::uint64_t seed, double* host) {
+    requires(const V& x, V& y, double a, Index j, std::uint64_t seed, double* host) {
   typename Space<V>::Scalar;
   { Space<V>::dot(x, x) } -> std::same_as<double>;
   Space<V>::axpy(a, x, y);
   Space<V>::scale(a, y);
+  Space<V>::fill(a, y);
+  Space<V>::unit(j, y);
   Space<V>::copy(x, y);
   { Space<V>::zeros_like(x) } -> std::same_as<V>;
   Space<V>::multiply(x, y);
@@ -58,26 +63,6 @@ V duplicate(const V& x) {
   V y = Space<V>::zeros_like(x);
   Space<V>::copy(x, y);
   return y;
-}
-
-/// Sets every element. Passes through host memory: for what is done once, not in an iteration.
-template <Vector V>
-void fill(double value, V& x) {
-  const std::vector<double> host(static_cast<std::size_t>(Space<V>::size(x)), value);
-  Space<V>::from_host(host.data(), x);
-}
-
-/// Calls `use(j)` with `unit` set to the j-th unit vector, for each j in turn until it returns false. `zeros`
-/// is host memory of unit's size that holds zeros, before and after.
-template <Vector V, class Use>
-void for_each_unit(double* zeros, V& unit, Use use) {
-  const Index n = Space<V>::size(unit);
-  for (Index j = 0; j < n; ++j) {
-    zeros[j] = 1;
-    Space<V>::from_host(zeros, unit);
-    zeros[j] = 0;
-    if (!use(j)) return;
-  }
 }
 
 /// ‖x‖₂, also where its square would leave the range of double.

@@ -19,11 +19,11 @@ Estimate<Eigen::VectorXd> combine(const std::vector<double>& weights,
 /// Several problems that share θ and are judged by a weighted sum of their outer losses: the folds of a
 /// cross-validation, the tasks of a meta-learner. They are estimated side by side, one thread each; every one
 /// needs a problem and solvers of its own.
-class Together final : public Estimator<Eigen::VectorXd> {
+class SumOfEstimators final : public Estimator<Eigen::VectorXd> {
  public:
   using Vec = Eigen::VectorXd;
 
-  Together(std::vector<std::unique_ptr<Estimator<Vec>>> estimators, std::vector<double> weights);
+  SumOfEstimators(std::vector<std::unique_ptr<Estimator<Vec>>> estimators, std::vector<double> weights);
 
   std::string_view name() const override { return estimators_.front()->name(); }
   Estimate<Vec> estimate(const Vec& theta, const Warm<Vec>& warm) override;

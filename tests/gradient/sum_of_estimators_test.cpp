@@ -1,6 +1,6 @@
 // Several problems that share θ: the sum by hand, the cutting of warm starts, failures, and threads.
 
-#include <bilevel/gradient/together.hpp>
+#include <bilevel/gradient/sum_of_estimators.hpp>
 
 #include <cmath>
 #include <random>
@@ -35,7 +35,7 @@ struct Task {
   std::unique_ptr<Estimator<Vec>> estimator;
 };
 
-/// Owned by the tasks; Together wants estimators of its own.
+/// Owned by the tasks; SumOfEstimators wants estimators of its own.
 class Lent final : public Estimator<Vec> {
  public:
   explicit Lent(Estimator<Vec>& estimator) : estimator_(estimator) {}
@@ -58,7 +58,7 @@ std::vector<std::unique_ptr<Task>> make_tasks(int count) {
   return tasks;
 }
 
-Together together(const std::vector<std::unique_ptr<Task>>& tasks, std::vector<double> weights) {
+SumOfEstimators sum_of(const std::vector<std::unique_ptr<Task>>& tasks, std::vector<double> weights) {
   std::vector<std::unique_ptr<Estimator<Vec>>> lent;
   for (const auto& task : tasks) lent.push_back(std::make_unique<Lent>(*task->estimator));
   return {std::move(lent), std::move(weights)};
@@ -66,9 +66,9 @@ Together together(const std::vector<std::unique_ptr<Task>>& tasks, std::vector<d
 
 const std::vector<double> weights{0.5, 0.25, -0.125, 2};
 
-TEST(Together, IsTheWeightedSum) {
+TEST(SumOfEstimators, IsTheWeightedSum) {
   const auto alone = make_tasks(4), joined = make_tasks(4);
-  Together sum = together(joined, weights);
+  SumOfEstimators sum = sum_of(joined, weights);
   for (const double theta : {-3.0, -1.0, 0.5}) {
     const Vec at = Vec::Constant(1, theta);
     sum.set_tolerances(1e-7, 1e-7);
@@ -127,7 +127,7 @@ Estimate<Vec> made_up(double gradient, Kind kind, double bound) {
   return e;
 }
 
-TEST(Together, TheWeakestLinkDecides) {
+TEST(SumOfEstimators, TheWeakestLinkDecides) {
   auto sure = made_up(1, Kind::rigorous, 1e-3), guess = made_up(2, Kind::estimated, 1e-4),
        nothing = made_up(3, Kind::none, INFINITY);
   const Estimate<Vec> both = combine({1, -1}, {sure, guess}, 1e-6);
@@ -199,36 +199,36 @@ struct Choir {
       voices.push_back(one.get());
       estimators.push_back(std::move(one));
     }
-    together = std::make_unique<Together>(std::move(estimators), std::vector<double>{1, 1, 1});
+    sum = std::make_unique<SumOfEstimators>(std::move(estimators), std::vector<double>{1, 1, 1});
   }
   std::vector<Listening*> voices;
-  std::unique_ptr<Together> together;
+  std::unique_ptr<SumOfEstimators> sum;
 };
 
-TEST(Together, CutsWarmStartsAndPassesSettingsOn) {
+TEST(SumOfEstimators, CutsWarmStartsAndPassesSettingsOn) {
   Choir choir;
   Vec start(8), expected(8);
   start << 3, 3, 3, 1, 4, 4, 4, 4;
   expected << 1.5, 1.5, 1.5, 0.5, 2, 2, 2, 2;
-  EXPECT_EQ(choir.together->initial_phi(), expected);
+  EXPECT_EQ(choir.sum->initial_phi(), expected);
   const Vec theta = Vec::Zero(1);
-  const Estimate<Vec> first = choir.together->estimate(theta, {});
+  const Estimate<Vec> first = choir.sum->estimate(theta, {});
   for (const Listening* voice : choir.voices) EXPECT_FALSE(voice->heard.phi || voice->heard.pi);
   EXPECT_EQ(first.phi, start);
   Vec other = Vec::LinSpaced(8, 0, 7);
-  choir.together->estimate(theta, {other, first.pi});
+  choir.sum->estimate(theta, {other, first.pi});
   EXPECT_EQ(*choir.voices[0]->heard.phi, Vec(other.segment(0, 3)));
   EXPECT_EQ(*choir.voices[1]->heard.phi, Vec(other.segment(3, 1)));
   EXPECT_EQ(*choir.voices[2]->heard.phi, Vec(other.segment(4, 4)));
   EXPECT_EQ(*choir.voices[2]->heard.pi, Vec(Vec::Constant(4, -4)));
   // One that does not fit is no start at all; the other still is.
-  choir.together->estimate(theta, {Vec(Vec::Zero(7)), first.pi});
+  choir.sum->estimate(theta, {Vec(Vec::Zero(7)), first.pi});
   for (const Listening* voice : choir.voices) {
     EXPECT_FALSE(voice->heard.phi);
     EXPECT_TRUE(voice->heard.pi);
   }
-  choir.together->set_tolerances(1e-3, 1e-4);
-  choir.together->set_outer_tolerance(1e-5);
+  choir.sum->set_tolerances(1e-3, 1e-4);
+  choir.sum->set_outer_tolerance(1e-5);
   for (const Listening* voice : choir.voices) {
     EXPECT_EQ(voice->inner, 1e-3);
     EXPECT_EQ(voice->adjoint, 1e-4);
@@ -236,25 +236,25 @@ TEST(Together, CutsWarmStartsAndPassesSettingsOn) {
   }
 }
 
-TEST(Together, LetsExceptionsThroughAndGoesOnAfterwards) {
+TEST(SumOfEstimators, LetsExceptionsThroughAndGoesOnAfterwards) {
   Choir choir;
   const Vec theta = Vec::Zero(1);
   for (Listening* voice : choir.voices) {
     voice->fails = true;
-    EXPECT_THROW(choir.together->estimate(theta, {}), std::runtime_error);
+    EXPECT_THROW(choir.sum->estimate(theta, {}), std::runtime_error);
     voice->fails = false;
   }
   for (Listening* voice : choir.voices) voice->fails = true;
-  EXPECT_THROW(choir.together->estimate(theta, {}), std::runtime_error);
+  EXPECT_THROW(choir.sum->estimate(theta, {}), std::runtime_error);
   for (Listening* voice : choir.voices) voice->fails = false;
-  EXPECT_EQ(choir.together->estimate(theta, {}).gradient[0], 3);
+  EXPECT_EQ(choir.sum->estimate(theta, {}).gradient[0], 3);
 }
 
-TEST(Together, RefusesWhatDoesNotFit) {
+TEST(SumOfEstimators, RefusesWhatDoesNotFit) {
   const auto make = [](std::vector<Index> thetas, std::vector<double> with) {
     std::vector<std::unique_ptr<Estimator<Vec>>> estimators;
     for (const Index count : thetas) estimators.push_back(std::make_unique<Listening>(2, count));
-    Together(std::move(estimators), std::move(with));
+    SumOfEstimators(std::move(estimators), std::move(with));
   };
   EXPECT_THROW(make({}, {}), InvalidInput);
   EXPECT_THROW(make({1, 1}, {1}), InvalidInput);
@@ -264,14 +264,14 @@ TEST(Together, RefusesWhatDoesNotFit) {
   EXPECT_THROW(combine({}, {}, 1e-6), InvalidInput);
 }
 
-TEST(Together, TheSameBitsWithAnyNumberOfThreads) {
+TEST(SumOfEstimators, TheSameBitsWithAnyNumberOfThreads) {
   const Vec theta = Vec::Constant(1, -2);
   const int before = problems::kernels::threads();
   std::vector<Estimate<Vec>> found;
   for (const int threads : {1, 2, 3}) {
     problems::kernels::set_threads(threads);
     const auto tasks = make_tasks(4);
-    Together sum = together(tasks, weights);
+    SumOfEstimators sum = sum_of(tasks, weights);
     const Estimate<Vec> first = sum.estimate(theta, {});
     found.push_back(sum.estimate(Vec::Constant(1, -1.5), {first.phi, first.pi}));
   }

@@ -36,16 +36,16 @@ struct AdjointFindings {
 /// What every estimator that settles once does before and after it solves for the adjoint: start from the
 /// better of the warm and the initial state, settle, measure the result afresh; then judge the gradient.
 template <Vector V>
-class FirstPhase {
+class SettleAndCertify {
  public:
-  FirstPhase(Equilibrium<V>& problem, InnerSolver<V>& solver);
+  SettleAndCertify(Equilibrium<V>& problem, InnerSolver<V>& solver);
 
   /// Fills phi, outer value, statuses and cost of `estimate`; false where nothing can follow.
-  bool run(const V& theta, const Warm<V>& warm, Estimate<V>& estimate);
+  bool settle(const V& theta, const Warm<V>& warm, Estimate<V>& estimate);
   /// With gradient, pi and the adjoint's status in place: the overall status, the corrected value and the
   /// certificate. `curvature` is that at φ̂, null for a first-order problem.
-  void conclude(const V& theta, Curvature<V>* curvature, const AdjointFindings& adjoint,
-                const ImplicitOptions& options, Estimate<V>& estimate);
+  void certify(const V& theta, Curvature<V>* curvature, const AdjointFindings& adjoint,
+               const ImplicitOptions& options, Estimate<V>& estimate);
 
   const V& residual() const { return residual_; }        ///< ∂φ L_in(φ̂)
   const V& outer_phi() const { return outer_phi_; }      ///< ĝ
@@ -58,7 +58,7 @@ class FirstPhase {
 };
 
 template <Vector V>
-FirstPhase<V>::FirstPhase(Equilibrium<V>& problem, InnerSolver<V>& solver)
+SettleAndCertify<V>::SettleAndCertify(Equilibrium<V>& problem, InnerSolver<V>& solver)
     : problem_(problem),
       solver_(solver),
       residual_(Space<V>::zeros_like(problem.initial_phi())),
@@ -66,11 +66,11 @@ FirstPhase<V>::FirstPhase(Equilibrium<V>& problem, InnerSolver<V>& solver)
       outer_theta_(Space<V>::zeros_like(problem.initial_theta())) {}
 
 template <Vector V>
-bool FirstPhase<V>::run(const V& theta, const Warm<V>& warm, Estimate<V>& estimate) {
+bool SettleAndCertify<V>::settle(const V& theta, const Warm<V>& warm, Estimate<V>& estimate) {
   require_shapes<V>(problem_, nullptr, &theta, "estimate");
   // Until there is a gradient, NaN: nobody takes it for one.
   estimate.gradient = Space<V>::zeros_like(theta);
-  fill(unknown, estimate.gradient);
+  Space<V>::fill(unknown, estimate.gradient);
   estimate.pi = Space<V>::zeros_like(residual_);
 
   Stopwatch watch;
@@ -104,14 +104,14 @@ bool FirstPhase<V>::run(const V& theta, const Warm<V>& warm, Estimate<V>& estima
 }
 
 template <Vector V>
-void FirstPhase<V>::conclude(const V& theta, Curvature<V>* curvature, const AdjointFindings& adjoint,
-                             const ImplicitOptions& options, Estimate<V>& e) {
+void SettleAndCertify<V>::certify(const V& theta, Curvature<V>* curvature, const AdjointFindings& adjoint,
+                                  const ImplicitOptions& options, Estimate<V>& e) {
   Stopwatch watch;
   if (succeeded(e.status)) e.status = e.adjoint_status;
   if (!all_finite(e.gradient) && e.adjoint_status != Status::singular) e.status = Status::not_finite;
   e.corrected_value = e.outer_value - Space<V>::dot(e.pi, residual_);
   const double gradient_norm = norm(e.gradient);
-  e.certificate = certify<V>(
+  e.certificate = bilevel::certify<V>(
       problem_, curvature,
       {.theta = theta,
        .phi = e.phi,
@@ -130,7 +130,7 @@ void FirstPhase<V>::conclude(const V& theta, Curvature<V>* curvature, const Adjo
   e.cost.seconds_certificate = watch.seconds();
 }
 
-extern template class FirstPhase<Eigen::VectorXd>;
-extern template class FirstPhase<Eigen::VectorXf>;
+extern template class SettleAndCertify<Eigen::VectorXd>;
+extern template class SettleAndCertify<Eigen::VectorXf>;
 
 }  // namespace bilevel

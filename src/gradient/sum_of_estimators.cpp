@@ -1,11 +1,11 @@
-#include <bilevel/gradient/together.hpp>
+#include <bilevel/gradient/sum_of_estimators.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include <bilevel/threads/side_by_side.hpp>
 #include <bilevel/problem/gamma.hpp>
+#include <bilevel/threads/side_by_side.hpp>
 
 namespace bilevel {
 
@@ -81,21 +81,22 @@ Estimate<Vec> combine(const std::vector<double>& weights, const std::vector<Esti
   return sum;
 }
 
-Together::Together(std::vector<std::unique_ptr<Estimator<Vec>>> estimators, std::vector<double> weights)
+SumOfEstimators::SumOfEstimators(std::vector<std::unique_ptr<Estimator<Vec>>> estimators,
+                                 std::vector<double> weights)
     : estimators_(std::move(estimators)), weights_(std::move(weights)) {
   if (estimators_.empty() || weights_.size() != estimators_.size())
     throw InvalidInput(
-        fmt::format("together: {} weights for {} estimators", weights_.size(), estimators_.size()));
+        fmt::format("sum of estimators: {} weights for {} estimators", weights_.size(), estimators_.size()));
   const Index thetas = estimators_.front()->initial_theta().size();
   for (const auto& estimator : estimators_) {
     if (estimator->initial_theta().size() != thetas)
-      throw InvalidInput(fmt::format("together: one problem has {} parameters, another {}", thetas,
+      throw InvalidInput(fmt::format("sum of estimators: one problem has {} parameters, another {}", thetas,
                                      estimator->initial_theta().size()));
     sizes_.push_back(estimator->initial_phi().size());
   }
 }
 
-Estimate<Vec> Together::estimate(const Vec& theta, const Warm<Vec>& warm) {
+Estimate<Vec> SumOfEstimators::estimate(const Vec& theta, const Warm<Vec>& warm) {
   std::vector<Estimate<Vec>> parts(estimators_.size());
   std::vector<Index> starts(estimators_.size(), 0);
   for (std::size_t k = 1; k < starts.size(); ++k) starts[k] = starts[k - 1] + sizes_[k - 1];
@@ -110,16 +111,16 @@ Estimate<Vec> Together::estimate(const Vec& theta, const Warm<Vec>& warm) {
   return combine(weights_, parts, outer_tolerance_);
 }
 
-void Together::set_tolerances(double inner, double adjoint) {
+void SumOfEstimators::set_tolerances(double inner, double adjoint) {
   for (auto& estimator : estimators_) estimator->set_tolerances(inner, adjoint);
 }
 
-void Together::set_outer_tolerance(double tolerance) {
+void SumOfEstimators::set_outer_tolerance(double tolerance) {
   outer_tolerance_ = tolerance;
   for (auto& estimator : estimators_) estimator->set_outer_tolerance(tolerance);
 }
 
-Vec Together::initial_phi() const {
+Vec SumOfEstimators::initial_phi() const {
   Vec phi(0);
   for (const auto& estimator : estimators_) {
     const Vec own = estimator->initial_phi();

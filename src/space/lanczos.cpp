@@ -1,0 +1,8 @@
+#include <bilevel/space/lanczos.hpp>
+
+namespace bilevel {
+
+template class Lanczos<Eigen::VectorXd>;
+template class Lanczos<Eigen::VectorXf>;
+
+}  // namespace bilevel
