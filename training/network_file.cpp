@@ -11,7 +11,7 @@
 #include <bilevel/encoding/base64.hpp>
 #include <bilevel/encoding/foreign_json.hpp>
 
-#include <bilevel/models/schema_json.hpp>
+#include "models/schema_json.hpp"
 
 namespace training {
 namespace {
