@@ -15,10 +15,10 @@
 #include <bilevel/bilevel.hpp>
 #include <bilevel/encoding/base64.hpp>
 
-#include <bilevel/models/grid.hpp>
-#include <bilevel/models/model_file.hpp>
+#include <bilevel/models/saved_model.hpp>
 #include <bilevel/networks/train.hpp>
 
+#include "models/grid.hpp"
 #include "networks/training/kept_training.hpp"
 
 namespace {
@@ -205,10 +205,10 @@ void check_model(Choices& choose, bool sparse) {
     m.imputes = !libsvm;
     m.hyperparameters = {"all"};
     m.log_lambda = Vec::Constant(1, -2);
-    return Json::parse(bilevel::models::model_text(m, "0"));
+    return Json::parse(m.text());
   };
   static const Json valid[] = {make(false), make(true)};
-  const bilevel::models::SavedModel m = bilevel::models::read_model(write("model", edited(valid[sparse], choose).dump()));
+  const bilevel::models::SavedModel m = bilevel::models::SavedModel::load(write("model", edited(valid[sparse], choose).dump()));
   data::Dataset d = read_like(m.schema);
   if (m.imputed.size() > 0) data::impute(d, m.imputed);
   const Eigen::MatrixXd u = bilevel::models::margins(m, d);
@@ -278,15 +278,14 @@ void check_grid(Choices& choose) {
   static const bilevel::models::Prepared prepared = [] {
     std::string text = "a,b,y\n";
     for (int i = 0; i < 12; ++i) text += fmt::format("{},{},{}\n", i % 5, i % 3, i % 7);
-    bilevel::models::Task task;
-    task.data = write("grid.csv", text);
-    task.folds = 2;
-    task.test = "0";
-    return bilevel::models::prepare(task);
+    bilevel::models::TuneOptions options;
+    options.folds = 2;
+    options.test = 0;
+    return bilevel::models::prepare(data::read(write("grid.csv", text), {}), options);
   }();
-  bilevel::models::Task task;
-  task.grid = 3;
-  task.iterations = 1;
+  bilevel::models::TuneOptions options;
+  options.grid = 3;
+  options.iterations = 1;
   bilevel::models::TuneControl control;
   control.checkpoint = path_of("run");
   control.identity = "me";
@@ -299,7 +298,7 @@ void check_grid(Choices& choose) {
   write("run.grid", bilevel::sealed(bilevel::models::grid_file, edited(valid, choose).dump()));
   std::filesystem::remove(control.checkpoint);
   control.resume = true;
-  bilevel::models::tune(task, prepared, control);
+  bilevel::models::tune(prepared, options, control);
 }
 
 void check_training(Choices& choose) {

@@ -7,6 +7,7 @@
 #include "commands.hpp"
 #include "data_arguments.hpp"
 #include "data_output.hpp"
+#include "flags.hpp"
 #include "kept_run.hpp"
 #include "problem_arguments.hpp"
 #include "report/clean_page.hpp"
@@ -19,50 +20,46 @@ namespace app {
 namespace {
 
 using bilevel::InvalidInput;
-using bilevel::Status;
-using bilevel::Verdict;
 using bilevel::models::CleanData;
-using bilevel::models::CleanResult;
+using bilevel::models::Cleaned;
 
 struct CleanArguments {
-  bilevel::models::CleanTask task;
+  std::string file;
+  RowsArgument trusted, test{.text = "0", .labels = ""};
+  bilevel::models::CleanOptions options;
   DataArguments data;
   std::string json, report, output, ranking, checkpoint;
   bool resume = false;
   std::string command_line;
 };
 
-/// Everything that makes this run what it is: a checkpoint of another one is refused.
-std::string identity_of(const CleanData& c) {
-  const auto& labels = *c.samples.classes;
-  return fmt::format(
-      "clean {} {:016x} {:016x} rows={}+{} lambda={}", as_utf8(c.source),
-      bilevel::checksum(std::string_view(reinterpret_cast<const char*>(labels.data()),
-                                         sizeof(labels[0]) * static_cast<std::size_t>(labels.size()))),
-      features_checksum(*c.samples.matrix), c.training_rows, c.trusted_rows, c.lambda);
+/// --output is for files with a line for each row.
+void require_lines(const std::string& path, const bilevel::data::ReadOptions& reading, const std::string& format) {
+  try {
+    bilevel::models::require_lines(path, reading, format);
+  } catch (const InvalidInput& error) {
+    throw InvalidInput(
+        fmt::format("--output: {}: use --ranking FILE, which lists every row with its weight", error.what()));
+  }
 }
 
-std::vector<Index> flagged_rows(const CleanData& c, const CleanResult& r) {
-  std::vector<Index> rows;
-  for (Index k = 0; k < r.flagged; ++k)
-    rows.push_back(c.source_rows[static_cast<std::size_t>(r.order[static_cast<std::size_t>(k)])]);
-  std::sort(rows.begin(), rows.end());
-  return rows;
+/// Reads the data, splits them, and says what is noted in words of the command line.
+CleanData prepared(const CleanArguments& a, const bilevel::data::ReadOptions& reading) {
+  bilevel::models::CleaningData all(bilevel::data::read(a.file, reading));
+  all.test = a.test.read(reading, all.data.schema, "--test");
+  all.trusted = a.trusted.read(reading, all.data.schema, "--trusted");
+  CleanData data = bilevel::models::prepare_clean(std::move(all), a.options);
+  as_flags(data.notes);
+  return data;
 }
 
-bool trustworthy(const CleanResult& r) {
-  const Status status = r.summary.status;
-  return (status == Status::converged || status == Status::relative_decrease) &&
-         r.summary.certificate.verdict == Verdict::trusted;
-}
-
-void print(const CleanArguments& a, const CleanData& c, const CleanResult& r) {
+void print(const CleanArguments& a, const CleanData& c, const Cleaned& r) {
   say("{}: {} training rows, {} trusted, {} for the test; {} features{}, {} classes\n", c.source,
       c.training_rows, c.trusted_rows, c.test_rows, c.columns.size(),
       c.storage == "sparse" ? " (sparse)" : "", c.classes.size());
   say("softmax with one weight a training row, λ = {:g}; {}\n\n", c.lambda, c.scaling);
   say("{} of {} training rows look mislabelled: weight below {:g}, and the model says otherwise\n",
-      coloured(Colour::bold, fmt::format("{}", r.flagged)), c.training_rows, a.task.threshold);
+      coloured(Colour::bold, fmt::format("{}", r.flagged)), c.training_rows, a.options.threshold);
   if (r.light > r.flagged)
     say("({} more lost their weight, though the model agrees with their labels)\n", r.light - r.flagged);
   say("\n");
@@ -104,7 +101,7 @@ void print(const CleanArguments& a, const CleanData& c, const CleanResult& r) {
                                           r.loss_before, r.loss_after));
   const bilevel::Summary& s = r.summary;
   print_entry("run", fmt::format("{}: {}", name(s.status), s.message),
-              trustworthy(r) ? Colour::green : Colour::red);
+              r.trustworthy() ? Colour::green : Colour::red);
   print_certificate(s.certificate);
   print_entry("time", fmt::format("{} steps, {:.2f} s in all", s.iterations, r.seconds));
   if (!c.constant.empty())
@@ -115,29 +112,34 @@ void print(const CleanArguments& a, const CleanData& c, const CleanResult& r) {
 }
 
 int run(CleanArguments a) {
-  bilevel::models::CleanTask& task = a.task;
-  if (task.data.empty()) throw InvalidInput("clean: name a data file; bilevel clean --help says more");
-  task.reading = a.data.read_options();
-  task.validate();
-  require_outputs(
-      "clean", {a.json, a.report, a.output, a.ranking, a.checkpoint},
-      {task.data, task.trusted, task.test, task.reading.labels, task.trusted_labels, task.test_labels});
-  require_not_the_data("clean", task.data, {{"--trusted", task.trusted}, {"--test", task.test}},
+  if (a.file.empty()) throw InvalidInput("clean: name a data file; bilevel clean --help says more");
+  const bilevel::data::ReadOptions reading = a.data.read_options();
+  a.options.missing = reading.missing;
+  a.options.trusted = a.trusted.number("--trusted").value_or(0);
+  a.options.test = a.test.number("--test").value_or(0);
+  if (a.trusted.text.empty())
+    throw InvalidInput(
+        "--trusted is missing: name rows whose labels are right, by a file, a share or a number");
+  a.options.validate().throw_if_any();
+  require_outputs("clean", {a.json, a.report, a.output, a.ranking, a.checkpoint},
+                  {a.file, a.trusted.text, a.test.text, reading.labels, a.trusted.labels, a.test.labels});
+  require_not_the_data("clean", a.file, {{"--trusted", a.trusted.text}, {"--test", a.test.text}},
                        "name rows that are known to be right, a share (0.1) or a number of them");
-  if (!a.output.empty() && task.corrupt > 0)
+  if (!a.output.empty() && a.options.corrupt > 0)
     throw InvalidInput(
         "clean: --corrupt is a trial, which replaces labels in memory only: there is nothing to clean in the "
         "file; leave --output or --corrupt out");
 
   Progress progress;
   progress.show("reading the data");
-  const CleanData data = bilevel::models::prepare_clean(task);
-  if (!a.output.empty()) bilevel::models::require_lines(task, data.format);
+  const CleanData data = prepared(a, reading);
+  if (!a.output.empty()) require_lines(a.file, reading, data.format);
   const bilevel::models::TuneControl control =
       control_of("clean", a.checkpoint, a.resume, identity_of(data), progress);
   const std::string& checkpoint = control.checkpoint;
-  const CleanResult result = bilevel::models::clean(task, data, control);
+  Cleaned result = bilevel::models::clean(data, a.options, control);
   progress.show("");
+  as_flags(result.warnings);
 
   if (result.interrupted)
     say(stderr,
@@ -146,7 +148,7 @@ int run(CleanArguments a) {
         result.summary.iterations, checkpoint, a.resume ? "" : " added");
   if (result.summary.resumed) say(stderr, "bilevel: resumed from {}\n", checkpoint);
   print(a, data, result);
-  const Json j = clean_result(task, a.command_line, data, result);
+  const Json j = clean_result(a.options, a.command_line, data, result);
   // Half a run says too little about which rows to lose.
   const bool half = unfinished(result.summary.status);
   if (half && !a.output.empty()) {
@@ -154,12 +156,12 @@ int run(CleanArguments a) {
     a.output.clear();
   }
   // The cleaned text first: it is read from the file once more, which may have changed.
-  write_outputs({{a.output, [&] { return bilevel::models::text_without(task, data, flagged_rows(data, result)); }},
+  write_outputs({{a.output, [&] { return bilevel::models::text_without(a.file, reading, data, result.flagged_rows); }},
                  {a.ranking, [&] { return ranking_text(data, result); }},
                  {a.json, [&] { return json_text(j); }},
                  {a.report, [&] { return report::render(report::clean_page(j)); }}});
   if (!half) forget(checkpoint);
-  return trustworthy(result) ? ok : no;
+  return result.trustworthy() ? ok : no;
 }
 
 }  // namespace
@@ -168,19 +170,19 @@ std::function<int()> add_clean(CLI::App& program) {
   auto a = std::make_shared<CleanArguments>();
   CLI::App& command = *program.add_subcommand(
       "clean", "Find the rows of your data whose labels look wrong, judged by a few that you trust");
-  bilevel::models::CleanTask& t = a->task;
-  command.add_option("data", t.data, "The data: CSV, TSV, LIBSVM, IDX or NPY, also gzip or bzip2")
+  bilevel::models::CleanOptions& t = a->options;
+  command.add_option("data", a->file, "The data: CSV, TSV, LIBSVM, IDX or NPY, also gzip or bzip2")
       ->type_name("DATA");
   command
-      .add_option("--trusted", t.trusted,
+      .add_option("--trusted", a->trusted.text,
                   "Rows whose labels are right: a file like the data, or a share or a number of its rows")
       ->type_name("FILE|SHARE|N");
-  command.add_option("--trusted-labels", t.trusted_labels, "Labels of that file, see --labels")
+  command.add_option("--trusted-labels", a->trusted.labels, "Labels of that file, see --labels")
       ->type_name("FILE");
-  command.add_option("--test", t.test, "Rows to measure accuracy on, with labels that are right; 0: none")
+  command.add_option("--test", a->test.text, "Rows to measure accuracy on, with labels that are right; 0: none")
       ->type_name("FILE|SHARE|N")
       ->capture_default_str();
-  command.add_option("--test-labels", t.test_labels, "Labels of that file, see --labels")->type_name("FILE");
+  command.add_option("--test-labels", a->test.labels, "Labels of that file, see --labels")->type_name("FILE");
   command.add_option("--rows", t.rows, "Look at this many of the other rows, drawn at random (default: all)")
       ->type_name("N");
   command

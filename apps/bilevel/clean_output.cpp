@@ -10,10 +10,10 @@ namespace app {
 namespace {
 
 using bilevel::models::CleanData;
-using bilevel::models::CleanResult;
+using bilevel::models::Cleaned;
 
 /// The rows reported, and always the hundred most suspicious.
-Json suspects(const CleanData& c, const CleanResult& r) {
+Json suspects(const CleanData& c, const Cleaned& r) {
   Json list = Json::array();
   const auto count = std::min(r.order.size(), static_cast<std::size_t>(std::max<Index>(r.flagged, 100)));
   for (std::size_t k = 0; k < count; ++k) {
@@ -33,7 +33,7 @@ Json suspects(const CleanData& c, const CleanResult& r) {
   return list;
 }
 
-Json histogram(const CleanData& c, const CleanResult& r) {
+Json histogram(const CleanData& c, const Cleaned& r) {
   constexpr int bins = 20;
   Json edges = Json::array();
   for (int b = 0; b <= bins; ++b) edges.push_back(static_cast<double>(b) / bins);
@@ -48,7 +48,7 @@ Json histogram(const CleanData& c, const CleanResult& r) {
   return {{"edges", edges}, {"clean", clean}, {"corrupted", corrupted}};
 }
 
-Json pictures(const CleanData& c, const CleanResult& r) {
+Json pictures(const CleanData& c, const Cleaned& r) {
   Json list = Json::array();
   if (!c.image) return list;
   for (std::size_t k = 0; k < std::min<std::size_t>(r.order.size(), 60); ++k) {
@@ -78,12 +78,12 @@ std::string label_of(const CleanData& c, Index training_row) {
   return c.classes[static_cast<std::size_t>((*c.samples.classes)[static_cast<std::size_t>(training_row)])];
 }
 
-std::string prediction_of(const CleanData& c, const CleanResult& r, Index training_row) {
+std::string prediction_of(const CleanData& c, const Cleaned& r, Index training_row) {
   return c.classes[static_cast<std::size_t>(r.predicted[static_cast<std::size_t>(training_row)])];
 }
 
-Json clean_result(const bilevel::models::CleanTask& task, const std::string& command_line, const CleanData& c,
-                  const CleanResult& r) {
+Json clean_result(const bilevel::models::CleanOptions& options, const std::string& command_line, const CleanData& c,
+                  const Cleaned& r) {
   const bilevel::Summary& s = r.summary;
   const auto maybe = [](const std::optional<double>& x) { return x ? number(*x) : Json(nullptr); };
   Json j;
@@ -115,7 +115,7 @@ Json clean_result(const bilevel::models::CleanTask& task, const std::string& com
   j["samples"] = c.training_rows;
   j["flagged"] = r.flagged;
   j["below_threshold"] = r.light;
-  j["threshold"] = task.threshold;
+  j["threshold"] = options.threshold;
   j["truth"] = nullptr;
   if (r.truth)
     j["truth"] = {{"corrupted", r.truth->corrupted},
@@ -142,7 +142,7 @@ Json clean_result(const bilevel::models::CleanTask& task, const std::string& com
   return j;
 }
 
-std::string ranking_text(const CleanData& c, const CleanResult& r) {
+std::string ranking_text(const CleanData& c, const Cleaned& r) {
   std::string text = "rank,row,label,weight,predicted\n";
   for (std::size_t k = 0; k < r.order.size(); ++k) {
     const Index i = r.order[k];

@@ -146,34 +146,33 @@ void print_sweep(const std::vector<double>& tolerances, const std::vector<std::v
 /// Everything that does not change between the estimates of one command.
 class Comparison {
  public:
-  explicit Comparison(const CompareArguments& a)
+  explicit Comparison(CompareArguments& a)
       : a_(a),
-        problem_(a.problem.make()),
-        theta_(a.problem.start(*problem_)),
-        inner_name_(a.problem.inner_name(problem_->initial_phi().size())) {}
+        problem_(a.problem.make("compare")),
+        theta_(a.problem.start(problem_)),
+        inner_name_(a.problem.inner_name(problem_.phi_size())) {}
 
-  bilevel::problems::ReferenceProblem& problem() { return *problem_; }
+  const PosedProblem& problem() const { return problem_; }
   const Vec& theta() const { return theta_; }
   const std::string& inner_name() const { return inner_name_; }
 
   bilevel::Estimate<Vec> settle(std::string_view method, double tolerance) {
     bilevel::MinimiserOptions inner_options;
     inner_options.gradient_tolerance = tolerance;
-    const auto inner = bilevel::make_inner_solver<Vec>(inner_name_, *problem_, inner_options);
-    const auto estimator = bilevel::make_estimator<Vec>(
-        method, *problem_, *inner, a_.method.options(inner_name_, a_.problem.settings.seed));
-    estimator->set_tolerances(tolerance, std::max(tolerance, 1e-14));
-    return estimator->estimate(theta_, {});
+    const Estimation made = problem_.estimation(
+        method, inner_name_, a_.method.options(inner_name_, a_.problem.settings.seed), inner_options);
+    made.estimator->set_tolerances(tolerance, std::max(tolerance, 1e-14));
+    return made.estimator->estimate(theta_, {});
   }
 
   /// The closed form, or the best reference there is; empty, with the reason printed, where neither can be
   /// had.
   std::optional<Truth> truth() {
     std::optional<Truth> found;
-    if (const auto known = problem_->outer_gradient(theta_)) {
+    if (const auto known = problem_.outer_gradient(theta_)) {
       found = Truth{"closed form", *known};
     } else {
-      const bool small = problem_->initial_phi().size() <= bilevel::Exact<Vec>::limit;
+      const bool small = problem_.phi_size() <= bilevel::Exact<Vec>::limit;
       const char* reference = small ? "exact" : "implicit-cg";
       const bilevel::Estimate<Vec> tight = settle(reference, 1e-13);
       if (tight.certificate.verdict == Verdict::untrusted) {
@@ -210,7 +209,7 @@ class Comparison {
 
  private:
   const CompareArguments& a_;
-  std::unique_ptr<bilevel::problems::ReferenceProblem> problem_;
+  PosedProblem problem_;
   Vec theta_;
   std::string inner_name_;
 };
@@ -234,7 +233,7 @@ void require_known(const std::vector<std::string>& methods) {
   }
 }
 
-int run(const CompareArguments& a) {
+int run(CompareArguments& a) {
   if (a.problem.listed()) return ok;
   const std::vector<std::string> methods = a.methods.empty() ? bilevel::estimator_names() : tidied(a.methods);
   require_known(methods);
@@ -271,9 +270,11 @@ int run(const CompareArguments& a) {
 
   const double norm = truth->gradient.norm();
   print_wrapped(
-      a.problem.problem + ":",
-      fmt::format("{} inner variables, {} outer parameters; truth: {} (norm {:.6g})",
-                  comparison.problem().initial_phi().size(), comparison.theta().size(), truth->source, norm),
+      a.problem.title() + ":",
+      fmt::format("{} inner variables{}, {} outer parameters; truth: {} (norm {:.6g})",
+                  comparison.problem().whole_phi_size(),
+                  comparison.problem().parts() > 1 ? fmt::format(" in {} folds", comparison.problem().parts()) : "",
+                  comparison.theta().size(), truth->source, norm),
       4);
   say("\n");
   print_table(rows, norm);
@@ -284,7 +285,7 @@ int run(const CompareArguments& a) {
   Json j;
   j["command"] = "compare";
   j["version"] = bilevel::version;
-  j["problem"] = a.problem.describe(comparison.problem());
+  a.problem.describe_into(j, comparison.problem());
   j["theta"] = array(comparison.theta());
   j["truth"] = {{"source", truth->source}, {"gradient", array(truth->gradient)}, {"norm", norm}};
   j["inner"] = comparison.inner_name();
@@ -311,7 +312,7 @@ int run(const CompareArguments& a) {
 std::function<int()> add_compare(CLI::App& program) {
   auto a = std::make_shared<CompareArguments>();
   CLI::App& command =
-      *program.add_subcommand("compare", "Every estimator on one problem: error, certificate, cost");
+      *program.add_subcommand("compare", "Every estimator on one problem, or on your data: error, certificate, cost");
   a->problem.add_to(command);
   a->method.add_to(command);
   command.add_option("--methods", a->methods, "Estimators to compare, separated by commas (default: all)")
@@ -326,6 +327,7 @@ std::function<int()> add_compare(CLI::App& program) {
       ->check(positive);
   command.footer(fmt::format(
       "Estimators: {}\n\nExamples:\n  bilevel compare --problem ridge\n"
+      "  bilevel compare houses.csv --target price --model ridge --penalty per-feature\n"
       "  bilevel compare --problem quadratic --condition 1e6 --methods implicit-cg,implicit-neumann\n"
       "  bilevel compare --problem logistic --tolerances 1e-2,1e-4,1e-8 --json sweep.json",
       fmt::join(bilevel::estimator_names(), ", ")));

@@ -1,6 +1,9 @@
 #include "data_arguments.hpp"
 
+#include <charconv>
 #include <map>
+
+#include <fmt/format.h>
 
 namespace app {
 
@@ -85,6 +88,38 @@ data::ReadOptions DataArguments::read_options() const {
     throw bilevel::InvalidInput("--delimiter " + delimiter + ": write one character, tab or blank");
   }
   return read;
+}
+
+std::optional<double> RowsArgument::number(std::string_view option) const {
+  double value = 0;
+  const char* last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, value);
+  if (error != std::errc()) return {};
+  if (end == last) return value;
+  if (end + 1 != last || *end != '%') return {};
+  if (!(value >= 0 && value < 100))
+    throw bilevel::InvalidInput(
+        fmt::format("{} {}: a share of the rows must be at least 0 and below 1", option, text));
+  return value / 100;
+}
+
+std::optional<data::Dataset> RowsArgument::read(const data::ReadOptions& reading, const data::Schema& like,
+                                                std::string_view option) const {
+  if (!file(option)) {
+    if (!labels.empty())
+      throw bilevel::InvalidInput(fmt::format("{0}-labels {1}: it goes with {0} FILE, not with rows drawn from the data",
+                                              option, labels));
+    return {};
+  }
+  if (reading.labels.empty() != labels.empty())
+    throw bilevel::InvalidInput(
+        labels.empty()
+            ? fmt::format("the labels of {} are missing: {}-labels FILE, as --labels for the data", text, option)
+            : fmt::format("{}-labels is for data whose own labels come from --labels", option));
+  data::ReadOptions options = reading;
+  options.labels = labels;
+  options.split.clear();
+  return data::read(text, options, &like);
 }
 
 }  // namespace app

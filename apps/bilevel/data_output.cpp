@@ -42,7 +42,7 @@ Json describe(const bilevel::models::Quality& q) {
   return j;
 }
 
-Json describe_data(const bilevel::models::Task& task, const bilevel::models::Prepared& p) {
+Json describe_data(const bilevel::models::TuneOptions& options, const bilevel::models::Prepared& p) {
   Json j{{"source", p.source},
          {"format", p.format},
          {"storage", p.storage},
@@ -52,24 +52,24 @@ Json describe_data(const bilevel::models::Task& task, const bilevel::models::Pre
          {"splitting", p.splitting},
          {"target", p.target},
          {"classes", p.classes},
-         {"standardized", task.standardize},
+         {"standardized", options.standardize},
          {"constant", p.constant},
          {"notes", p.notes}};
   return j;
 }
 
-Json describe_model(const bilevel::models::Task& task, const bilevel::models::Prepared& p) {
+Json describe_model(const bilevel::models::TuneOptions& options, const bilevel::models::Prepared& p) {
   const bool l1 = p.model == bilevel::models::Model::lasso || p.model == bilevel::models::Model::elastic_net;
   const std::string penalty =
       l1 ? std::string("Σ_j exp(θ_j)|φ_j|") +
                (p.model == bilevel::models::Model::elastic_net ? " + ½ exp(θ₂) Σ_j φ_j²" : "")
-      : p.outputs > 1 ? std::string(task.penalty == bilevel::models::Penalty::per_class ? "½ Σ_c exp(θ_c) Σ_j φ_jc²"
+      : p.outputs > 1 ? std::string(options.penalty == bilevel::models::Penalty::per_class ? "½ Σ_c exp(θ_c) Σ_j φ_jc²"
                                                                                : "½ Σ_j exp(θ_j) Σ_c φ_jc²")
                       : std::string("½ Σ_j exp(θ_j) φ_j²");
   Json j{{"name", name(p.model)},
          {"title", title(p.model)},
-         {"penalty", name(task.penalty)},
-         {"intercept", task.intercept},
+         {"penalty", name(options.penalty)},
+         {"intercept", options.intercept},
          {"inner", fmt::format("mean over the training rows of [{}] + {}{}", loss_text(p.model), penalty,
                                where_text(p))},
          {"outer", fmt::format("mean over the validation rows of [{}], without penalty{}", loss_text(p.model),
@@ -84,16 +84,6 @@ Json describe_model(const bilevel::models::Task& task, const bilevel::models::Pr
 void print_certificate(const bilevel::Certificate& c) {
   print_entry("certificate",
               fmt::format("{} {}, bound {:.3g}: {}", name(c.kind), name(c.verdict), c.bound, c.reason));
-}
-
-std::uint64_t features_checksum(const bilevel::problems::ModelMatrix& matrix) {
-  // Column sums stand for the features, weighted by the row: their order matters too.
-  Eigen::VectorXd sums = Eigen::VectorXd::Zero(matrix.features());
-  for (Index i = 0; i < matrix.rows(); ++i) {
-    const double weight = 1 + 1e-3 * static_cast<double>(i % 1009);
-    matrix.for_each(i, [&](Index j, double x) { sums[j] += weight * x; });
-  }
-  return bilevel::checksum(sums);
 }
 
 void remember_command_line(int argc, char** argv) {

@@ -12,13 +12,10 @@ using bilevel::Index;
 
 // What the commands on a person's data say about it: docs/json.md.
 Json describe(const bilevel::models::Quality& quality);
-Json describe_data(const bilevel::models::Task& task, const bilevel::models::Prepared& prepared);
-Json describe_model(const bilevel::models::Task& task, const bilevel::models::Prepared& prepared);
+Json describe_data(const bilevel::models::TuneOptions& options, const bilevel::models::Prepared& prepared);
+Json describe_model(const bilevel::models::TuneOptions& options, const bilevel::models::Prepared& prepared);
 
 void print_certificate(const bilevel::Certificate& certificate);
-
-/// By which a checkpoint knows the data that it belongs to.
-std::uint64_t features_checksum(const bilevel::problems::ModelMatrix& matrix);
 
 /// The command as it was typed, quoted for a shell.
 void remember_command_line(int argc, char** argv);

@@ -4,6 +4,7 @@
 #include "commands.hpp"
 #include "problem_arguments.hpp"
 #include "terminal.hpp"
+#include <bilevel/models/diagnosis.hpp>
 
 namespace app {
 namespace {
@@ -25,7 +26,7 @@ struct Symptom {
 
 /// The checks at the settled state and at a displaced one: a first derivative that vanishes at rest hides a
 /// wrong factor there.
-std::vector<Symptom> check(bilevel::problems::ReferenceProblem& problem, const Vec& phi, const Vec& theta,
+std::vector<Symptom> check(bilevel::Problem<Vec>& problem, const Vec& phi, const Vec& theta,
                            std::uint64_t seed, Json& json) {
   Vec away = phi;
   bilevel::Space<Vec>::random(seed + 1, away);
@@ -48,29 +49,14 @@ std::vector<Symptom> check(bilevel::problems::ReferenceProblem& problem, const V
   return symptoms;
 }
 
-int run(const DoctorArguments& a) {
-  if (a.problem.listed()) return ok;
-  const auto problem = a.problem.make();
-  const Vec theta = a.problem.start(*problem);
-  const bilevel::Index size = problem->initial_phi().size();
-  bilevel::MinimiserOptions inner_options;
-  inner_options.gradient_tolerance = a.tolerance;
-  const std::string inner_name = a.problem.inner_name(size);
-  const auto inner = bilevel::make_inner_solver<Vec>(inner_name, *problem, inner_options);
-  const auto estimator =
-      bilevel::make_estimator<Vec>(fmt::format("implicit-{}", default_adjoint(size)), *problem, *inner,
-                                   bilevel::EstimatorOptions{.adjoint = {.relative_tolerance = 1e-10}});
-  const bilevel::Estimate<Vec> e = estimator->estimate(theta, {});
-  Json j;
-  std::vector<Symptom> symptoms = check(*problem, e.phi, theta, a.problem.settings.seed, j);
-
-  // What settles, and into what kind of point.
-  symptoms.push_back({"settles", succeeded(e.inner_status), e.message});
+/// What settles, and into what kind of point.
+void examine_state(PosedProblem& problem, const Vec& phi, const Vec& theta, std::uint64_t seed,
+                   std::vector<Symptom>& symptoms, Json& j) {
   std::unique_ptr<bilevel::Curvature<Vec>> curvature;
-  problem->linearise(e.phi, theta, 0, curvature);
-  const bilevel::Spectrum spectrum =
-      size <= 1000 ? bilevel::dense_spectrum(bilevel::dense_matrix(*curvature, e.phi), true)
-                   : bilevel::lanczos_spectrum<Vec>(*curvature, e.phi, a.problem.settings.seed);
+  problem.part().linearise(phi, theta, 0, curvature);
+  const bilevel::Spectrum spectrum = phi.size() <= 1000
+                                         ? bilevel::dense_spectrum(bilevel::dense_matrix(*curvature, phi), true)
+                                         : bilevel::lanczos_spectrum<Vec>(*curvature, phi, seed);
   const double kappa = spectrum.largest / spectrum.smallest;
   const bool definite = spectrum.smallest > 0;
   const double rate = definite ? (kappa - 1) / (kappa + 1) : 1;
@@ -87,11 +73,50 @@ int run(const DoctorArguments& a) {
            ? fmt::format("gradient descent at its best step contracts by {:.6g} a step: {:.3g} steps a digit",
                          rate, std::log(10) / -std::log(rate))
            : std::string("gradient descent at its best step is there in one step")});
+  j["conditioning"] = {{"smallest_eigenvalue", number(spectrum.smallest)},
+                       {"largest_eigenvalue", number(spectrum.largest)},
+                       {"condition_number", definite ? number(kappa) : Json(nullptr)},
+                       {"contraction_rate", number(rate)}};
+}
+
+/// What a statistician would say of the data: nothing that makes a problem unfit, but what to expect of it.
+Json say_findings(const bilevel::models::Prepared& prepared, const Vec& theta) {
+  Json list = Json::array();
+  for (const bilevel::models::DataFinding& each : diagnose(prepared, theta)) {
+    say("{} {:<20} {}\n", each.good ? coloured(Colour::green, "ok  ") : coloured(Colour::yellow, "note"), each.name,
+        each.sentence);
+    Json numbers = Json::object();
+    for (const auto& [key, value] : each.numbers) numbers[key] = number(value);
+    list.push_back({{"name", each.name},
+                    {"good", each.good},
+                    {"sentence", each.sentence},
+                    {"columns", each.columns},
+                    {"numbers", std::move(numbers)}});
+  }
+  return list;
+}
+
+int run(DoctorArguments& a) {
+  if (a.problem.listed()) return ok;
+  PosedProblem problem = a.problem.make("doctor");
+  const Vec theta = a.problem.start(problem);
+  const bilevel::Index size = problem.phi_size();
+  bilevel::MinimiserOptions inner_options;
+  inner_options.gradient_tolerance = a.tolerance;
+  const Estimation made = problem.estimation(fmt::format("implicit-{}", default_adjoint(size)), a.problem.inner_name(size),
+                                             {.adjoint = {.relative_tolerance = 1e-10}}, inner_options);
+  const bilevel::Estimate<Vec> e = made.estimator->estimate(theta, {});
+  // Folds are alike: derivatives and curvature are those of the first.
+  const Vec phi = e.phi.head(size);
+  Json examined;
+  std::vector<Symptom> symptoms = check(problem.part(), phi, theta, a.problem.settings.seed, examined);
+  symptoms.push_back({"settles", succeeded(e.inner_status), e.message});
+  examine_state(problem, phi, theta, a.problem.settings.seed, symptoms, examined);
   symptoms.push_back({"certificate", e.certificate.verdict == Verdict::trusted,
                       fmt::format("{} {}: gradient norm {:.4g}, error bound {:.3g}; {}",
                                   name(e.certificate.kind), name(e.certificate.verdict), e.gradient.norm(),
                                   e.certificate.bound, e.certificate.reason)});
-  if (const auto known = problem->outer_gradient(theta)) {
+  if (const auto known = problem.outer_gradient(theta)) {
     const double error = (e.gradient - *known).norm(), scale = std::max(known->norm(), 1e-300);
     // A gradient that vanishes (a start at the optimum) is compared with the bound's own scale.
     const bool right = error <= 1e-8 * scale || error <= 1e-12;
@@ -100,27 +125,27 @@ int run(const DoctorArguments& a) {
          fmt::format("differs from the closed form by {:.2g}, relative {:.2g}", error, error / scale)});
   }
 
-  bool healthy = true;
+  Json findings;
+  if (problem.data()) findings = say_findings(*problem.data(), theta);
+  std::vector<std::string> failed;
   for (const Symptom& s : symptoms) {
-    healthy = healthy && s.healthy;
+    if (!s.healthy) failed.push_back(s.name);
     say("{} {:<20} {}\n", s.healthy ? coloured(Colour::green, "ok  ") : coloured(Colour::red, "FAIL"), s.name,
         s.sentence);
   }
-  std::string verdict =
-      "healthy: derivatives agree, the inner problem settles, and its outer gradient can be trusted";
-  if (!healthy) {
-    std::vector<std::string> failed;
-    for (const Symptom& s : symptoms)
-      if (!s.healthy) failed.push_back(s.name);
-    verdict = fmt::format("not healthy: {}", fmt::join(failed, ", "));
-  }
+  const bool healthy = failed.empty();
+  const std::string verdict =
+      healthy ? "healthy: derivatives agree, the inner problem settles, and its outer gradient can be trusted"
+              : fmt::format("not healthy: {}", fmt::join(failed, ", "));
   say("{}\n", coloured(healthy ? Colour::green : Colour::red, verdict));
 
+  Json j;
+  j["checks"] = examined["checks"];
   j["command"] = "doctor";
   j["version"] = bilevel::version;
   j["status"] = healthy ? "healthy" : "not-healthy";
   j["message"] = verdict;
-  j["problem"] = a.problem.describe(*problem);
+  a.problem.describe_into(j, problem);
   j["theta"] = array(theta);
   j["phi_norm"] = number(e.phi.norm());
   j["outer_value"] = number(e.outer_value);
@@ -128,13 +153,11 @@ int run(const DoctorArguments& a) {
   j["iterations"] = e.inner_iterations;
   j["certificate"] = describe(e.certificate);
   j["cost"] = describe(e.cost);
-  j["conditioning"] = {{"smallest_eigenvalue", number(spectrum.smallest)},
-                       {"largest_eigenvalue", number(spectrum.largest)},
-                       {"condition_number", definite ? number(kappa) : Json(nullptr)},
-                       {"contraction_rate", number(rate)}};
+  j["conditioning"] = examined["conditioning"];
   j["symptoms"] = Json::array();
   for (const Symptom& s : symptoms)
     j["symptoms"].push_back({{"name", s.name}, {"healthy", s.healthy}, {"sentence", s.sentence}});
+  if (problem.data()) j["findings"] = std::move(findings);
   write_json(a.problem.json, j);
   return healthy ? ok : no;
 }
@@ -144,13 +167,14 @@ int run(const DoctorArguments& a) {
 std::function<int()> add_doctor(CLI::App& program) {
   auto a = std::make_shared<DoctorArguments>();
   CLI::App& command = *program.add_subcommand(
-      "doctor", "Examine a problem: derivatives, conditioning, contraction, certificate");
+      "doctor", "Examine a problem or your data: derivatives, conditioning, certificate; collinear columns, separable classes");
   a->problem.add_to(command);
   command
       .add_option("--tolerance", a->tolerance, "Residual norm at which the inner problem counts as settled")
       ->capture_default_str();
   command.footer(
       "Examples:\n"
+      "  bilevel doctor houses.csv --target price --penalty per-feature   what a statistician would say of the data\n"
       "  bilevel doctor --problem pitchfork            healthy\n"
       "  bilevel doctor --problem pitchfork --theta 0  not healthy: three branches meet there, exit code 1");
   return [a] { return run(*a); };

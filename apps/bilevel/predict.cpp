@@ -11,7 +11,7 @@
 #include "data_arguments.hpp"
 #include "json_output.hpp"
 #include "terminal.hpp"
-#include <bilevel/models/model_file.hpp>
+#include <bilevel/models/saved_model.hpp>
 
 namespace app {
 namespace {
@@ -70,17 +70,8 @@ int run_network(const PredictArguments& a) {
 int run(const PredictArguments& a) {
   require_outputs("predict", {a.output}, {a.model, a.data});
   if (bilevel::networks::is_network(a.model)) return run_network(a);
-  const bilevel::models::SavedModel model = bilevel::models::read_model(a.model);
-  bilevel::data::ReadOptions options = a.reading.read_options();
-  options.target_optional = true;
-  if (model.imputes) options.missing = bilevel::data::Missing::mean;
-  bilevel::data::Dataset data = bilevel::data::read(a.data, options, &model.schema);
-  if (model.imputed.size() > 0) bilevel::data::impute(data, model.imputed);
-  const Eigen::MatrixXd m = bilevel::models::margins(model, data);
-  for (Index i = 0; i < m.rows(); ++i)
-    if (!m.row(i).allFinite())
-      throw bilevel::InvalidInput(fmt::format(
-          "{}: row {} gives no finite prediction: a value is missing or too large", a.data, i + 1));
+  const auto model = bilevel::models::SavedModel::load(a.model);
+  const bilevel::models::Predictions said = model.predict(model.read(a.data, a.reading.read_options()));
   if (!model.verdict.empty() && (model.status != "converged" || model.verdict != "trusted"))
     say(stderr, "bilevel: note: the tuning of this model ended as '{}', its last gradient was {}\n",
         model.status, model.verdict);
@@ -94,22 +85,19 @@ int run(const PredictArguments& a) {
   else if (classifier)
     text += ",margin";
   text += "\n";
-  const Eigen::MatrixXd p = probable ? bilevel::models::probabilities(model, m) : Eigen::MatrixXd();
-  for (Index i = 0; i < m.rows(); ++i) {
+  for (Index i = 0; i < said.values.size(); ++i) {
     if (!classifier) {
-      text += fmt::format("{}\n", model.model.loss_kind().predicted(m(i, 0)));
+      text += fmt::format("{}\n", said.values[i]);
       continue;
     }
-    Index best = m(i, 0) > 0 ? 1 : 0;
-    if (model.outputs > 1) m.row(i).maxCoeff(&best);
-    text += csv_cell(model.classes[static_cast<std::size_t>(best)]);
+    text += csv_cell(model.classes[static_cast<std::size_t>(said.values[i])]);
     if (probable)
-      for (Index c = 0; c < p.cols(); ++c) text += fmt::format(",{}", p(i, c));
+      for (const double each : said.probabilities.row(i)) text += fmt::format(",{}", each);
     else
-      text += fmt::format(",{}", m(i, 0));
+      text += fmt::format(",{}", said.margins(i, 0));
     text += "\n";
   }
-  return deliver(a, text, m.rows(), data.notes);
+  return deliver(a, text, said.values.size(), said.notes);
 }
 
 }  // namespace

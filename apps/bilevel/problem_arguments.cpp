@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "data_output.hpp"
 #include "terminal.hpp"
 
 namespace app {
@@ -12,6 +13,12 @@ namespace app {
 using bilevel::InvalidInput;
 
 void ProblemArguments::add_to(CLI::App& command) {
+  model.add_to(command);
+  for (CLI::Option* option : command.get_options()) {
+    if (option->get_name() == "--help" || option->get_name() == "data") continue;
+    of_data_.push_back(option);
+    if (option->get_group() == "Options") option->group("A model on your own data, as for bilevel tune");
+  }
   command.add_flag("--list", list, "Print one line for each ready-made problem, its name first, and stop");
   command.add_option("--problem", problem, "Name of a ready-made problem (see --list)")->type_name("NAME");
   command
@@ -19,22 +26,24 @@ void ProblemArguments::add_to(CLI::App& command) {
                   "Outer parameters: one number for all or one for each, separated by commas")
       ->delimiter(',')
       ->type_name("X,…");
-  command.add_option("--size", settings.phi, "Number of inner variables φ (default: the problem's own)")
+  of_problems_.push_back(command.add_option("--size", settings.phi, "Number of inner variables φ (default: the problem's own)")
       ->type_name("N")
-      ->check(positive);
-  command
+      ->check(positive));
+  of_problems_.push_back(command
       .add_option("--parameters", settings.theta, "Number of outer parameters θ (default: the problem's own)")
       ->type_name("N")
-      ->check(positive);
-  command.add_option("--samples", settings.samples, "Training samples, for problems with data")
+      ->check(positive));
+  of_problems_.push_back(command.add_option("--samples", settings.samples, "Training samples, for problems with data")
       ->type_name("N")
-      ->check(positive);
-  command
+      ->check(positive));
+  of_problems_.push_back(command
       .add_option("--condition", settings.condition,
                   "Condition number of the inner Hessian, for problems that can choose it")
       ->type_name("K")
-      ->check(positive);
-  command.add_option("--penalty", settings.penalty, "global or per-feature, for problems with penalties");
+      ->check(positive));
+  command.add_option("--penalty", settings.penalty,
+                     "global or per-feature, for problems with penalties; of your own data also per-group, per-class "
+                     "(default: global)");
   command.add_option("--seed", settings.seed, "Seed of everything random")
       ->capture_default_str()
       ->transform(whole_number());
@@ -49,18 +58,39 @@ bool ProblemArguments::listed() const {
   return true;
 }
 
-std::unique_ptr<bilevel::problems::ReferenceProblem> ProblemArguments::make() const {
-  if (problem.empty()) throw InvalidInput("--problem is missing; `--list` prints the names");
-  require_writable(json);
-  return bilevel::problems::make(problem, settings);
+PosedProblem ProblemArguments::make(std::string_view command) {
+  const auto refuse_any = [&](const std::vector<CLI::Option*>& options, std::string_view why) {
+    for (const CLI::Option* option : options)
+      if (option->count() > 0) throw InvalidInput(fmt::format("{}: {} {}", command, option->get_name(), why));
+  };
+  if (!model.given()) {
+    refuse_any(of_data_, "is for data of your own: name the file, or leave it out");
+    if (problem.empty())
+      throw InvalidInput("--problem is missing, or a file with data; `--list` prints the names of problems");
+    require_writable(json);
+    return PosedProblem(bilevel::problems::make(problem, settings));
+  }
+  if (!problem.empty())
+    throw InvalidInput(fmt::format("{}: --problem {} is a ready-made problem and {} is data: give one of the two",
+                                   command, problem, title()));
+  refuse_any(of_problems_, "is for ready-made problems, and data have a size of their own");
+  if (settings.penalty == "auto")
+    throw InvalidInput(fmt::format("{}: --penalty auto, which lets the data choose, is for bilevel tune; name one of "
+                                   "global, per-feature, per-group, per-class",
+                                   command));
+  model.penalty = settings.penalty.empty() ? "global" : settings.penalty;
+  model.options.seed = settings.seed;
+  model.resolve(command);
+  require_outputs(command, {json}, model.inputs());
+  return PosedProblem(model.prepare());
 }
 
-Eigen::VectorXd ProblemArguments::start(const bilevel::problems::ReferenceProblem& made) const {
+Eigen::VectorXd ProblemArguments::start(const PosedProblem& made) const {
   Eigen::VectorXd start = made.initial_theta();
   if (theta.empty()) return start;
   if (theta.size() != 1 && static_cast<bilevel::Index>(theta.size()) != start.size())
     throw InvalidInput(
-        fmt::format("--theta has {} numbers; {} wants 1 or {}", theta.size(), problem, start.size()));
+        fmt::format("--theta has {} numbers; {} wants 1 or {}", theta.size(), title(), start.size()));
   for (bilevel::Index i = 0; i < start.size(); ++i) {
     start[i] = theta.size() == 1 ? theta[0] : theta[static_cast<std::size_t>(i)];
     if (!std::isfinite(start[i]))
@@ -69,16 +99,17 @@ Eigen::VectorXd ProblemArguments::start(const bilevel::problems::ReferenceProble
   return start;
 }
 
-std::string ProblemArguments::identity() const {
+std::string ProblemArguments::identity(const PosedProblem& made) const {
+  if (made.data()) return identity_of(*made.data(), model.options);
   return fmt::format("{} size={} parameters={} samples={} condition={} penalty={} seed={}", problem,
                      settings.phi, settings.theta, settings.samples, settings.condition, settings.penalty,
                      settings.seed);
 }
 
-Json ProblemArguments::describe(const bilevel::problems::ReferenceProblem& made) const {
+Json ProblemArguments::describe(const PosedProblem& made) const {
   Json j;
-  j["name"] = problem;
-  j["phi_size"] = made.initial_phi().size();
+  j["name"] = made.data() ? std::string(name(made.data()->model)) : problem;
+  j["phi_size"] = made.whole_phi_size();
   j["theta_size"] = made.initial_theta().size();
   j["seed"] = settings.seed;
   const auto given = [&](const char* key, const auto& value, bool set) {
@@ -86,8 +117,16 @@ Json ProblemArguments::describe(const bilevel::problems::ReferenceProblem& made)
   };
   given("samples", settings.samples, settings.samples != 0);
   given("condition", settings.condition, settings.condition != 0);
-  given("penalty", settings.penalty, !settings.penalty.empty());
+  given("penalty", made.data() ? model.penalty : settings.penalty, made.data() || !settings.penalty.empty());
+  given("folds", made.parts(), made.data() && made.parts() > 1);
   return j;
+}
+
+void ProblemArguments::describe_into(Json& j, const PosedProblem& made) const {
+  j["problem"] = describe(made);
+  if (!made.data()) return;
+  j["data"] = describe_data(model.options, *made.data());
+  j["model"] = describe_model(model.options, *made.data());
 }
 
 std::string positive(const std::string& text) {

@@ -10,13 +10,17 @@
 #include <bilevel/bilevel.hpp>
 
 #include "json_output.hpp"
+#include "model_arguments.hpp"
+#include "posed_problem.hpp"
 
 namespace app {
 
-/// The arguments by which every command names a ready-made problem and where to put its result.
+/// The arguments by which solve, compare and doctor name a ready-made problem or data of one's own, and where to put
+/// the result.
 struct ProblemArguments {
   bool list = false;
   std::string problem;
+  ModelArguments model;
   bilevel::problems::Settings settings;
   std::vector<double> theta;
   std::string inner;
@@ -25,14 +29,22 @@ struct ProblemArguments {
   void add_to(CLI::App& command);
   /// Prints the list of problems where it was asked for; true if that was all there was to do.
   bool listed() const;
-  std::unique_ptr<bilevel::problems::ReferenceProblem> make() const;
+  /// Reads the data where some are named; messages begin with the command's name.
+  PosedProblem make(std::string_view command);
   /// --theta, one number for all elements or one for each; else the problem's own start.
-  Eigen::VectorXd start(const bilevel::problems::ReferenceProblem& made) const;
+  Eigen::VectorXd start(const PosedProblem& made) const;
   /// --inner, or what suits this many variables.
   std::string inner_name(bilevel::Index phi) const;
   /// What identifies the problem, on one line and as JSON.
-  std::string identity() const;
-  Json describe(const bilevel::problems::ReferenceProblem& made) const;
+  std::string identity(const PosedProblem& made) const;
+  Json describe(const PosedProblem& made) const;
+  /// The same and, of a person's data, what tune says of them: into the fields problem, data and model.
+  void describe_into(Json& j, const PosedProblem& made) const;
+  /// In a sentence.
+  std::string title() const { return model.given() ? (model.example ? "the built-in example" : model.data) : problem; }
+
+ private:
+  std::vector<CLI::Option*> of_problems_, of_data_;
 };
 
 /// The number that the whole text is; NaN where it is none, or not finite.

@@ -34,7 +34,7 @@ bool is_inner_solver(const std::string& name) {
 }
 
 /// LO:HI for every θ, or the problem's own bounds where nothing is said.
-bilevel::Box box_of(const std::string& text, const bilevel::problems::ReferenceProblem& problem,
+bilevel::Box box_of(const std::string& text, const PosedProblem& problem,
                     bilevel::Index size) {
   if (text.empty()) {
     const auto own = problem.theta_bounds();
@@ -73,25 +73,27 @@ void print(const bilevel::Summary& s, const bilevel::Box& box, const std::option
       s.iterations, s.evaluations, s.cost.gradient_equivalents(), s.seconds);
 }
 
-int run(const SolveArguments& a) {
+int run(SolveArguments& a) {
   if (a.problem.listed()) return ok;
-  const auto problem = a.problem.make();
-  const Vec start = a.problem.start(*problem);
-  const bilevel::Index size = problem->initial_phi().size();
+  PosedProblem problem = a.problem.make("solve");
+  const Vec start = a.problem.start(problem);
+  const bilevel::Index size = problem.phi_size();
   require_writable(a.checkpoint);
 
   bilevel::SolveOptions options;
   options.gradient_tolerance = a.tolerance;
   options.max_iterations = a.iterations;
-  options.box = box_of(a.bounds, *problem, start.size());
+  options.box = box_of(a.bounds, problem, start.size());
   options.warm_start = !a.no_warm_start;
   options.checkpoint = a.checkpoint;
   options.resume = a.resume;
   const std::string adjoint = a.adjoint.empty() ? default_adjoint(size) : a.adjoint;
   const std::string method = a.method.empty() ? bilevel::estimator_name(adjoint) : a.method;
   options.identity =
-      fmt::format("{} inner={} method={} beta={}", a.problem.identity(), a.problem.inner, method, a.how.beta);
+      fmt::format("{} inner={} method={} beta={}", a.problem.identity(problem), a.problem.inner, method, a.how.beta);
   const bool searching = bilevel::is_search(a.optimizer);
+  if (searching && problem.parts() > 1)
+    throw InvalidInput("a search looks at one problem, and K folds are K of them: judge by --validation SHARE instead");
   const auto refuse_unless = [](bool fine, std::string_view what) {
     if (!fine) throw InvalidInput(std::string(what));
   };
@@ -139,7 +141,7 @@ int run(const SolveArguments& a) {
   Progress progress;
   catch_interrupts();
   const bilevel::StopToken stop([] { return interrupted(); }, a.seconds);
-  problem->obey(&stop);
+  problem.obey(&stop);
   options.stop = &stop;
   options.callback = [&](const bilevel::HistoryEntry& h) {
     progress.show(searching
@@ -150,16 +152,16 @@ int run(const SolveArguments& a) {
   };
 
   const std::string inner_name = a.problem.inner_name(size);
-  const auto inner = bilevel::make_inner_solver<Vec>(inner_name, *problem);
   const bilevel::EstimatorOptions told = a.how.options(inner_name, a.problem.settings.seed);
   const auto by_gradients = [&] {
-    const auto estimator = bilevel::make_estimator<Vec>(method, *problem, *inner, told);
+    const Estimation estimation = problem.estimation(method, inner_name, told);
     const auto optimizer = bilevel::make_optimizer(a.optimizer, a.step);
-    return bilevel::solve<Vec>(*estimator, *optimizer, start, options);
+    return bilevel::solve<Vec>(*estimation.estimator, *optimizer, start, options);
   };
   const auto by_values = [&] {
+    const auto inner = bilevel::make_inner_solver<Vec>(inner_name, problem.part());
     if (a.inner_tolerance > 0) inner->set_tolerance(a.inner_tolerance);
-    bilevel::SettledValue<Vec> value(*problem, *inner, !a.no_warm_start);
+    bilevel::SettledValue<Vec> value(problem.part(), *inner, !a.no_warm_start);
     bilevel::SearchOptions wanted;
     if (a.budget > 0) wanted.max_evaluations = a.budget;
     if (a.seconds > 0) wanted.max_seconds = a.seconds;
@@ -171,13 +173,13 @@ int run(const SolveArguments& a) {
   const bilevel::Summary s = searching ? by_values() : by_gradients();
   progress.show("");
 
-  print(s, options.box, problem->best_theta());
+  print(s, options.box, problem.best_theta());
   Json j;
   j["command"] = "solve";
   j["version"] = bilevel::version;
   j["status"] = name(s.status);
   j["message"] = s.message;
-  j["problem"] = a.problem.describe(*problem);
+  a.problem.describe_into(j, problem);
   j["theta"] = array(s.theta);
   j["phi_norm"] = s.phi.size() ? number(s.phi.norm()) : Json(nullptr);
   j["outer_value"] = number(s.outer_value);
@@ -211,7 +213,7 @@ int run(const SolveArguments& a) {
 std::function<int()> add_solve(CLI::App& program) {
   auto a = std::make_shared<SolveArguments>();
   CLI::App& command =
-      *program.add_subcommand("solve", "Learn θ of a ready-made problem by certified gradient descent");
+      *program.add_subcommand("solve", "Learn θ of a ready-made problem, or the penalties of a model on your data, by certified gradient descent");
   a->problem.add_to(command);
   a->how.add_to(command);
   command
@@ -266,6 +268,7 @@ std::function<int()> add_solve(CLI::App& program) {
       "  bilevel solve --problem quadratic --size 2000 --inner lbfgs --adjoint cg --checkpoint run.ckpt "
       "--resume\n"
       "  bilevel solve --problem log-cosh --method ep-central\n"
+      "  bilevel solve houses.csv --target price --model ridge --penalty per-feature --method ep-central\n"
       "  bilevel solve --problem ridge --penalty global --optimizer nlopt-bobyqa --budget 40",
       fmt::join(bilevel::inner_solver_names(), ", "), fmt::join(bilevel::estimator_names(), ", ")));
   return [a] { return run(*a); };

@@ -7,14 +7,14 @@
 #include <string_view>
 
 #include "commands.hpp"
-#include "data_arguments.hpp"
 #include "data_output.hpp"
+#include "flags.hpp"
 #include "kept_run.hpp"
+#include "model_arguments.hpp"
 #include "problem_arguments.hpp"
 #include "report/page.hpp"
 #include "report/tune_page.hpp"
 #include "terminal.hpp"
-#include <bilevel/models/model_file.hpp>
 #include <bilevel/models/tune.hpp>
 
 namespace app {
@@ -24,61 +24,36 @@ using bilevel::InvalidInput;
 using bilevel::Verdict;
 using bilevel::models::Fitted;
 using bilevel::models::Quality;
-using bilevel::models::TuneResult;
+using bilevel::models::Tuned;
 
 struct TuneArguments {
-  bilevel::models::Task task;
-  DataArguments data;
-  std::string model = "automatic", penalty = "auto", bounds = "-10:10", separator;
+  ModelArguments model;
+  std::string bounds = "-10:10";
   std::string json, report, save, checkpoint;
-  bool resume = false, no_standardize = false, no_intercept = false, no_stratify = false, cv_given = false;
-  bool prior_given = false;
-  std::map<std::string_view, double> parameters;  // of losses, by the names of the models
+  bool resume = false, prior_given = false;
   std::string command_line;
 };
 
-/// Everything that makes this run what it is: a checkpoint of another one is refused.
-std::string identity_of(const bilevel::models::Task& t, const bilevel::models::Prepared& p) {
-  std::uint64_t print = bilevel::checksum(*p.samples.labels);
-  for (const bilevel::models::Part& part : p.folds)
-    print ^= bilevel::checksum(part.standardisation.shift) +
-             31 * bilevel::checksum(part.standardisation.inverse_scale);
-  print ^= 7 * bilevel::checksum(p.stored_shift) + 17 * bilevel::checksum(p.stored_scale);
-  if (p.samples.weights) print ^= 37 * bilevel::checksum(*p.samples.weights);
-  if (p.samples.offsets) print ^= 41 * bilevel::checksum(*p.samples.offsets);
-  print ^= 43 * features_checksum(*p.samples.matrix);
-  for (const Index group : p.penalties.of)
-    print = (print ^ static_cast<std::uint64_t>(group)) * 1099511628211ULL;
-  return fmt::format(
-      "tune {} {:016x} model={} penalty={} prior={} {} intercept={} bounds={}:{}{} grid={}{} seed={}",
-      as_utf8(p.source), print, name(p.model), name(t.penalty), t.prior_width, p.splitting, t.intercept,
-      t.lower, t.upper, t.bounds_given ? " fixed" : "", t.grid,
-      p.model.loss_kind().parameter.empty()
-          ? std::string()
-          : fmt::format(" {}={}", p.model.loss_kind().parameter, p.loss_parameter),
-      t.seed);
-}
-
-Json penalties(const TuneResult& r) {
+Json penalties(const Tuned& r) {
   Json list = Json::array();
-  for (Index k = 0; k < r.tuned.log_lambda.size(); ++k) {
-    const auto bound = at_bound(r, r.tuned.log_lambda[k]);
-    list.push_back({{"name", r.tuned.names[static_cast<std::size_t>(k)]},
-                    {"log_lambda", r.tuned.log_lambda[k]},
+  for (Index k = 0; k < r.chosen.log_lambda.size(); ++k) {
+    const auto bound = at_bound(r, r.chosen.log_lambda[k]);
+    list.push_back({{"name", r.chosen.names[static_cast<std::size_t>(k)]},
+                    {"log_lambda", r.chosen.log_lambda[k]},
                     {"at_bound", bound ? Json(*bound) : Json(nullptr)}});
   }
   return list;
 }
 
-Json coefficients(const bilevel::models::Prepared& p, const TuneResult& r) {
+Json coefficients(const bilevel::models::Prepared& p, const Tuned& r) {
   Json list = Json::array();
   const Index c = p.outputs;
-  for (Index k = 0; k < r.tuned.coefficients.size(); ++k) {
+  for (Index k = 0; k < r.chosen.coefficients.size(); ++k) {
     const auto j = static_cast<std::size_t>(k / c);
     Json row{{"name", j < p.names.size() ? p.names[j] : "(intercept)"}};
     if (c > 1) row["class"] = p.classes[static_cast<std::size_t>(k % c)];
     row["grid"] = number(r.grid.coefficients[k]);
-    row["tuned"] = number(r.tuned.coefficients[k]);
+    row["tuned"] = number(r.chosen.coefficients[k]);
     list.push_back(std::move(row));
   }
   return list;
@@ -97,7 +72,7 @@ Json describe_choice(const bilevel::models::Choice& c) {
   return j;
 }
 
-Json whole_result(const TuneArguments& a, const bilevel::models::Prepared& p, const TuneResult& r) {
+Json whole_result(const TuneArguments& a, const bilevel::models::Prepared& p, const Tuned& r) {
   const bilevel::Summary& s = r.summary;
   Json j;
   j["command"] = "tune";
@@ -105,16 +80,16 @@ Json whole_result(const TuneArguments& a, const bilevel::models::Prepared& p, co
   j["status"] = r.interrupted ? "interrupted" : std::string(name(s.status));
   j["message"] = s.message;
   j["command_line"] = a.command_line;
-  j["data"] = describe_data(a.task, p);
-  j["model"] = describe_model(a.task, p);
-  j["model"]["hyperparameters"] = r.tuned.theta.size();
+  j["data"] = describe_data(a.model.options, p);
+  j["model"] = describe_model(a.model.options, p);
+  j["model"]["hyperparameters"] = r.chosen.theta.size();
   j["model"]["bounds"] = {r.lower, r.upper};
   j["choice"] = describe_choice(r.choice);
-  j["train_loss"] = number(r.tuned.train_loss);
-  j["validation_loss"] = number(r.tuned.validation_loss);
-  j["validation"] = describe(r.tuned.validation);
-  j["test"] = r.tuned.test ? describe(*r.tuned.test) : Json(nullptr);
-  if (r.tuned.test) j["test"]["difference_error"] = number(r.test_difference_error);
+  j["train_loss"] = number(r.chosen.train_loss);
+  j["validation_loss"] = number(r.chosen.validation_loss);
+  j["validation"] = describe(r.chosen.validation);
+  j["test"] = r.chosen.test ? describe(*r.chosen.test) : Json(nullptr);
+  if (r.chosen.test) j["test"]["difference_error"] = number(r.test_difference_error);
   j["penalties"] = penalties(r);
   j["coefficients"] = coefficients(p, r);
   const auto baseline = [&](const Fitted& f) {
@@ -155,10 +130,6 @@ Json whole_result(const TuneArguments& a, const bilevel::models::Prepared& p, co
   return j;
 }
 
-bool trustworthy(const TuneResult& r) {
-  return succeeded(r.summary.status) && r.summary.certificate.verdict == Verdict::trusted;
-}
-
 std::string measures(const Quality& q) {
   std::string text;
   const auto add = [&](std::string_view what, const std::optional<double>& value) {
@@ -171,20 +142,20 @@ std::string measures(const Quality& q) {
   return text;
 }
 
-void print(const TuneArguments& a, const bilevel::models::Prepared& p, const TuneResult& r) {
-  const auto& task = a.task;
+void print(const TuneArguments& a, const bilevel::models::Prepared& p, const Tuned& r) {
+  const bilevel::models::TuneOptions& options = a.model.options;
   say("{}: {} training rows{}{}, {} features{}; {}\n", p.source, p.training_rows,
              p.validation_rows > 0 ? fmt::format(", {} to validate", p.validation_rows) : "",
              p.test_rows > 0 ? fmt::format(", {} for the test", p.test_rows) : "", p.names.size(),
              p.storage == "sparse" ? " (sparse)" : "", p.splitting);
   say("{}, penalties {}{}: {} of them from {} number{}; {}\n", name(p.model), r.choice.kind,
-             task.penalty == bilevel::models::Penalty::automatic ? " (chosen)" : "", r.tuned.log_lambda.size(),
-             r.tuned.theta.size(), r.tuned.theta.size() == 1 ? "" : "s", r.solvers);
+             options.penalty == bilevel::models::Penalty::automatic ? " (chosen)" : "", r.chosen.log_lambda.size(),
+             r.chosen.theta.size(), r.chosen.theta.size() == 1 ? "" : "s", r.solvers);
   for (const std::string& answer : r.choice.answers) say("  {}\n", answer);
   say("\n");
   say("{:<34}{:>16}{:>16}{:>22}   {}\n", "", "validation loss", "test loss",
-             r.tuned.test ? "against the single λ" : "",
-             r.tuned.test ? "on the test rows" : "on the validation rows");
+             r.chosen.test ? "against the single λ" : "",
+             r.chosen.test ? "on the test rows" : "on the validation rows");
   const auto row = [&](const std::string& what, const Fitted& f, double error) {
     const std::string cell = what + std::string(34 - std::min<std::size_t>(34, columns(what)), ' ');
     std::string difference;
@@ -202,37 +173,37 @@ void print(const TuneArguments& a, const bilevel::models::Prepared& p, const Tun
   row(fmt::format("best {}of {} single λ, {:.3g}", r.grid_uncertified ? "certified " : "", r.points.size(),
                   std::exp(r.grid.theta[0])),
       r.grid, bilevel::unknown);
-  row("chosen: " + r.choice.kind, r.tuned, r.test_difference_error);
-  say("\n{}: {}\n", coloured(trustworthy(r) ? Colour::green : Colour::red, name(r.summary.status)),
+  row("chosen: " + r.choice.kind, r.chosen, r.test_difference_error);
+  say("\n{}: {}\n", coloured(r.trustworthy() ? Colour::green : Colour::red, name(r.summary.status)),
              r.summary.message);
   print_certificate(r.summary.certificate);
   if (r.summary.status == bilevel::Status::stalled) {
     const double norm = r.summary.gradient_norm;
     std::string advice = "the λ are the best that were found";
-    if (norm > task.tolerance)
+    if (norm > options.tolerance)
       advice +=
           fmt::format(", and may well be good enough: --tolerance {:.0e} accepts a gradient of this size",
                       std::pow(10.0, std::ceil(std::log10(norm))));
     else
       advice += "; their gradient is small enough, but how far it is off is not known";
-    if (task.lower < -7 || task.upper > 7) advice += "; a narrower box (--bounds -7:7) is easier to certify";
+    if (options.lower < -7 || options.upper > 7) advice += "; a narrower box (--bounds -7:7) is easier to certify";
     print_entry("what now", advice);
   }
   Index lower = 0, upper = 0;
-  for (const double each : r.tuned.log_lambda)
+  for (const double each : r.chosen.log_lambda)
     if (const auto bound = at_bound(r, each)) ++(*bound == "lower" ? lower : upper);
-  if (r.choice.kind != "adaptive" && (r.tuned.log_lambda.size() > 1 || lower + upper > 0))
+  if (r.choice.kind != "adaptive" && (r.chosen.log_lambda.size() > 1 || lower + upper > 0))
     print_entry("penalties",
                 fmt::format("{} at the upper bound {:g} (of no use), {} at the lower {:g} (free), {} between",
-                            upper, r.upper, lower, r.lower, r.tuned.log_lambda.size() - lower - upper));
-  std::vector<Index> order(static_cast<std::size_t>(r.tuned.log_lambda.size()));
+                            upper, r.upper, lower, r.lower, r.chosen.log_lambda.size() - lower - upper));
+  std::vector<Index> order(static_cast<std::size_t>(r.chosen.log_lambda.size()));
   for (std::size_t k = 0; k < order.size(); ++k) order[k] = static_cast<Index>(k);
   std::stable_sort(order.begin(), order.end(),
-                   [&](Index x, Index y) { return r.tuned.log_lambda[x] < r.tuned.log_lambda[y]; });
+                   [&](Index x, Index y) { return r.chosen.log_lambda[x] < r.chosen.log_lambda[y]; });
   std::string least;
   for (std::size_t k = 0; k < std::min<std::size_t>(order.size(), 8); ++k)
-    least += fmt::format("{}{} {:.2f}", k ? ", " : "", r.tuned.names[static_cast<std::size_t>(order[k])],
-                         r.tuned.log_lambda[order[k]]);
+    least += fmt::format("{}{} {:.2f}", k ? ", " : "", r.chosen.names[static_cast<std::size_t>(order[k])],
+                         r.chosen.log_lambda[order[k]]);
   print_entry(order.size() > 1 ? "least log λ" : "log λ", least + (order.size() > 8 ? ", …" : ""));
   print_entry("time", fmt::format("{:.2f} s for {} fits of one λ, {} fits in {:.2f} s in all", r.grid_seconds,
                                   r.grid_fits, r.fits, r.seconds));
@@ -269,96 +240,60 @@ void require_utf8(const bilevel::models::Prepared& p) {
 
 /// Options that would change nothing: the person expects that they do.
 void refuse_contradictions(const TuneArguments& a) {
-  const bilevel::models::Task& t = a.task;
+  const bilevel::models::TuneOptions& o = a.model.options;
   const auto refuse = [](bool wrong, std::string_view text) {
     if (wrong) throw InvalidInput(fmt::format("tune: {}", text));
   };
-  const bool grouped = t.penalty == bilevel::models::Penalty::per_group || t.penalty == bilevel::models::Penalty::automatic;
-  refuse(!grouped && !t.groups.empty(), "--groups is for --penalty auto and per-group");
-  refuse(!grouped && t.group_separator != 0, "--group-separator is for --penalty auto and per-group");
-  refuse(a.prior_given && t.penalty == bilevel::models::Penalty::global,
+  refuse(a.prior_given && o.penalty == bilevel::models::Penalty::global,
          "--prior-width is for many penalties; --penalty global has one");
-  refuse(!t.groups.empty() && t.group_separator != 0, "--groups and --group-separator: give one of the two");
-  refuse(t.refit && t.validation.empty(),
+  refuse(o.refit && a.model.validation.text.empty(),
          "--refit is for --validation; with folds the final model has all rows anyway");
-  for (const auto& kind : bilevel::problems::loss_kinds())
-    if (const auto given = a.parameters.find(kind.model); given != a.parameters.end() && given->second > 0)
-      refuse(t.model != bilevel::models::Model(kind.loss),
-             fmt::format("--{} is for --model {}", kind.parameter, kind.model));
-  refuse(a.cv_given && !t.reading.split.empty(), "--split names the folds or parts itself: leave --cv out");
-  refuse(!t.validation_labels.empty() && t.validation.empty(),
-         "--validation-labels goes with --validation FILE");
-  for (const double start : t.starts)
-    refuse(start < t.lower || start > t.upper, "--start: the starts must lie within --bounds");
-  require_not_the_data(
-      "tune", t.data, {{"--validation", t.validation}, {"--test", t.test}},
-      "rows that were learned from say nothing about new ones; give a share (0.2), or another file");
+  for (const double start : o.starts)
+    refuse(start < o.lower || start > o.upper, "--start: the starts must lie within --bounds");
 }
 
 int run(TuneArguments a) {
-  bilevel::models::Task& task = a.task;
-  if (task.data.empty() != task.example)
-    throw InvalidInput(task.example
-                           ? "tune: --example brings its own data; leave the file out"
-                           : "tune: name a data file, or try --example; bilevel tune --help says more");
-  if (a.cv_given && !task.validation.empty())
-    throw InvalidInput("tune: --cv and --validation: give one of the two");
-  task.model = bilevel::models::model_named(a.model);
-  if (const auto given = a.parameters.find(a.model); given != a.parameters.end())
-    task.loss_parameter = given->second;
-  task.penalty = bilevel::models::penalty_named(a.penalty);
-  std::tie(task.lower, task.upper) = bounds_argument(a.bounds);
-  task.standardize = !a.no_standardize;
-  task.intercept = !a.no_intercept;
-  task.stratify = !a.no_stratify;
-  if (a.separator.size() > 1)
-    throw InvalidInput(fmt::format("--group-separator {}: write one character", a.separator));
-  task.group_separator = a.separator.empty() ? '\0' : a.separator[0];
-  task.reading = a.data.read_options();
-  task.validate();
+  bilevel::models::TuneOptions& options = a.model.options;
+  std::tie(options.lower, options.upper) = bounds_argument(a.bounds);
+  if (options.lower < -300 || options.upper > 300)
+    throw InvalidInput(fmt::format("--bounds {} are logarithms: keep them within -300:300", a.bounds));
+  a.model.resolve("tune");
   refuse_contradictions(a);
-  const std::vector<std::string> beside = bilevel::models::kept_beside(task);
+  const std::vector<std::string> beside = bilevel::models::kept_beside(options);
   std::vector<std::string> outputs{a.json, a.report, a.save};
   if (!a.checkpoint.empty())
     for (const std::string& file : kept_files(a.checkpoint, beside)) outputs.push_back(file);
-  require_outputs("tune", outputs,
-                  {task.data, task.validation, task.test, task.groups, task.reading.labels,
-                   task.validation_labels, task.test_labels});
+  require_outputs("tune", outputs, a.model.inputs());
 
   Progress progress;
   progress.show("reading the data");
-  const bilevel::models::Prepared prepared = bilevel::models::prepare(task);
+  const bilevel::models::Prepared prepared = a.model.prepare();
   if (!a.save.empty()) require_utf8(prepared);
   const bilevel::models::TuneControl control =
-      control_of("tune", a.checkpoint, a.resume, identity_of(task, prepared), progress, beside);
+      control_of("tune", a.checkpoint, a.resume, identity_of(prepared, options), progress, beside);
   const std::string& checkpoint = control.checkpoint;
-  const TuneResult result = bilevel::models::tune(task, prepared, control);
+  Tuned result = bilevel::models::tune(prepared, options, control);
   progress.show("");
+  as_flags(result.warnings);
 
-  if (result.interrupted || !result.tuned.fitted) {
+  if (result.interrupted || !result.chosen.fitted) {
     const bool chosen = result.reached.empty();
     say(stderr, "bilevel: stopped {}; {}{}\n",
         chosen ? fmt::format("after {} steps", result.summary.iterations) : result.reached,
         result.points.empty() ? std::string("nothing is kept")
                               : fmt::format("{} keeps the run: the same command with --resume{} goes on from there",
                                             chosen ? checkpoint : checkpoint + ".grid", a.resume ? "" : " added"),
-        result.tuned.fitted ? "" : "; no model was fitted in the time left, so none is written");
-    if (!result.tuned.fitted) return no;
+        result.chosen.fitted ? "" : "; no model was fitted in the time left, so none is written");
+    if (!result.chosen.fitted) return no;
   }
   if (result.summary.resumed) say(stderr, "bilevel: resumed from {}\n", checkpoint);
   print(a, prepared, result);
   const Json j = a.json.empty() && a.report.empty() ? Json() : whole_result(a, prepared, result);
-  write_outputs({{a.save,
-                  [&] {
-                    bilevel::models::SavedModel model = bilevel::models::make_saved(prepared, result.tuned);
-                    model.status = name(result.summary.status);
-                    model.verdict = name(result.summary.certificate.verdict);
-                    return bilevel::models::model_text(model, std::string(bilevel::version));
-                  }},
+  write_outputs({{a.save, [&] { return result.model.text(); }},
                  {a.json, [&] { return json_text(j); }},
                  {a.report, [&] { return report::render(report::tune_page(j)); }}});
   if (!result.interrupted && !unfinished(result.summary.status)) forget(checkpoint, beside);
-  return trustworthy(result) ? ok : no;
+  return result.trustworthy() ? ok : no;
 }
 
 }  // namespace
@@ -367,16 +302,10 @@ std::function<int()> add_tune(CLI::App& program) {
   auto a = std::make_shared<TuneArguments>();
   CLI::App& command = *program.add_subcommand(
       "tune", "Tune the penalties of a model on your data, with proof that they are good");
-  bilevel::models::Task& t = a->task;
-  command.add_option("data", t.data, "The data: CSV, TSV, LIBSVM, IDX or NPY, also gzip or bzip2")
-      ->type_name("DATA");
-  command.add_flag("--example", t.example, "Use built-in data: 4 strong features among 60");
+  bilevel::models::TuneOptions& t = a->model.options;
+  a->model.add_to(command);
   command
-      .add_option("--model", a->model,
-                  fmt::format("{} (automatic: by the target)", fmt::join(bilevel::models::model_names(), ", ")))
-      ->capture_default_str();
-  command
-      .add_option("--penalty", a->penalty,
+      .add_option("--penalty", a->model.penalty,
                   "auto: what the data ask for; global: one λ for all; or per-feature, per-group, per-class")
       ->capture_default_str();
   auto* prior = command
@@ -384,38 +313,12 @@ std::function<int()> add_tune(CLI::App& program) {
                                 "How far log λ of one feature is believed to lie from another's; inf: anywhere")
                     ->type_name("X")
                     ->capture_default_str();
-  command.add_option("--groups", t.groups, "File with a feature's name and its group on each line")
-      ->type_name("FILE");
-  command
-      .add_option("--group-separator", a->separator, "Groups are the parts of names before this character")
-      ->type_name("C");
-  auto* cv = command.add_option("--cv", t.folds, "Judge by K-fold cross-validation")
-                 ->type_name("K")
-                 ->capture_default_str();
-  command.add_option("--validation", t.validation, "Judge by a file, or by this share of the rows, instead")
-      ->type_name("FILE|SHARE");
-  command.add_option("--validation-labels", t.validation_labels, "Targets of that file, see --labels")
-      ->type_name("FILE");
-  command.add_option("--test", t.test, "Rows kept for an honest last look: a file, a share, or 0 for none")
-      ->type_name("FILE|SHARE")
-      ->capture_default_str();
-  command.add_option("--test-labels", t.test_labels, "Targets of that file, see --labels")->type_name("FILE");
   auto* bounds = command
                      .add_option("--bounds", a->bounds,
                                  "Keep every log λ within LO:HI; unless given, LO is lowered where that helps")
                      ->type_name("LO:HI")
                      ->capture_default_str();
-  command.add_flag("--no-standardize", a->no_standardize, "Use the features as they are");
-  command.add_flag("--no-intercept", a->no_intercept, "Leave the intercept out");
-  command.add_flag("--no-stratify", a->no_stratify, "Split without regard to the classes");
   command.add_flag("--refit", t.refit, "With --validation: train the final model on those rows too");
-  for (const auto& kind : bilevel::problems::loss_kinds())
-    if (!kind.parameter.empty())
-      command
-          .add_option(fmt::format("--{}", kind.parameter), a->parameters[kind.model],
-                      std::string(kind.parameter_help))
-          ->type_name("X")
-          ->check(positive);
   command.add_option("--grid", t.grid, "How many single λ to try first")
       ->type_name("N")
       ->capture_default_str();
@@ -437,7 +340,6 @@ std::function<int()> add_tune(CLI::App& program) {
                   "Where an interrupted run is kept (default: bilevel-tune-….ckpt here, removed at the end)")
       ->type_name("FILE");
   command.add_flag("--resume", a->resume, "Go on with an interrupted run of the same command");
-  a->data.add_to(command, DataArguments::Purpose::tuning);
   command.footer(
       "What is minimised, natural logarithms, squared errors halved:\n"
       "  inner  φ*(θ) = argmin of mean training loss + ½ Σ_j exp(θ_j) φ_j²; the intercept is free\n"
@@ -451,10 +353,9 @@ std::function<int()> add_tune(CLI::App& program) {
       "  bilevel tune houses.csv --target price --report report.html --save model.json\n"
       "  bilevel tune train.svm --test test.svm --validation 0.25 --model logistic\n"
       "  bilevel tune survey.csv --target answer --penalty per-group --missing mean --cv 10");
-  return [a, cv, bounds, prior] {
+  return [a, bounds, prior] {
     a->prior_given = prior->count() > 0;
-    a->cv_given = cv->count() > 0;
-    a->task.bounds_given = bounds->count() > 0;
+    a->model.options.bounds_given = bounds->count() > 0;
     a->command_line = command_line();
     return run(*a);
   };

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numeric>
 
-#include <bilevel/models/tune_run.hpp>
+#include "tune_run.hpp"
 
 namespace bilevel::models {
 namespace {
@@ -70,7 +70,7 @@ bool Run::try_adaptive(bool differ) {
   Choice& choice = result_.choice;
   control_.progress("penalties by the size of coefficients");
   folds_.use(single_);
-  const Folds::All alone = folds_.settle(constant(single_, task_.upper), {}, 1e-10, true);
+  const Folds::All alone = folds_.settle(constant(single_, options_.upper), {}, 1e-10, true);
   if (Folds::cut_short(alone)) return false;
   const std::vector<Vec> phi = folds_.coefficients(pilot_.settled);
   Family family = adaptive_family(prepared_, phi, folds_.coefficients(alone));
@@ -131,13 +131,13 @@ bool Run::test_score() {
   const Family base = asked_for();
   folds_.use(base);
   const auto rows = folds_.row_hypergradients(constant(base, pilot_.log_lambda), pilot_.settled);
-  const Score score = score_test(rows, folds_.row_weights(), prepared_.penalties.count, task_.seed);
+  const Score score = score_test(rows, folds_.row_weights(), prepared_.penalties.count, options_.seed);
   if (to_end()) return false;  // by adjoints that were cut short
   result_.choice.score = score;
   result_.choice.answers.push_back(
       std::isfinite(score.p)
           ? fmt::format("Do {} want different penalties? ρ {:.2g}, ν {:.2g}, p {:.2g}: {}",
-                        task_.grouped() ? "groups" : "features", score.rho, score.nu, score.p,
+                        options_.grouped() ? "groups" : "features", score.rho, score.nu, score.p,
                         score.p < sure        ? "yes"
                         : score.p < plausible ? "perhaps"
                                               : "no sign of it")
@@ -147,7 +147,7 @@ bool Run::test_score() {
 
 Family Run::asked_for() const {
   Family family =
-      family_of(prepared_, std::string(name(task_.penalty)), prepared_.penalties, prepared_.hyperparameters);
+      family_of(prepared_, std::string(name(options_.penalty)), prepared_.penalties, prepared_.hyperparameters);
   set_box(family);
   return family;
 }
@@ -155,19 +155,19 @@ Family Run::asked_for() const {
 /// log λ differs by ω as a rule from that of the best single λ: minus the logarithm of that belief, in units
 /// of the loss. Around their own mean instead, all penalties together would follow the rows that judge.
 void Run::add_prior(Family& family) {
-  if (family.parts < 2 || !std::isfinite(task_.prior_width)) return;
+  if (family.parts < 2 || !std::isfinite(options_.prior_width)) return;
   Choice& choice = result_.choice;
-  choice.prior_width = task_.prior_width;
+  choice.prior_width = options_.prior_width;
   choice.loss_scale = folds_.likelihood_scale(pilot_.settled);
   family.centre = pilot_.log_lambda;
-  family.precision = *choice.loss_scale / (folds_.judges() * task_.prior_width * task_.prior_width);
+  family.precision = *choice.loss_scale / (folds_.judges() * options_.prior_width * options_.prior_width);
   choice.precision = scale2_ * family.precision;
   choice.loss_scale = scale2_ * *choice.loss_scale;
 }
 
 /// Which penalties the data ask for; none where there was no time to ask.
 Family Run::choose() {
-  if (task_.penalty != Penalty::automatic) {
+  if (options_.penalty != Penalty::automatic) {
     Family family = asked_for();
     add_prior(family);
     return family;
@@ -178,7 +178,7 @@ Family Run::choose() {
     if (adaptive_) return adaptive_->first;
     if (differ) {
       Family family = asked_for();
-      family.kind = task_.grouped() ? "per-group" : "per-feature";
+      family.kind = options_.grouped() ? "per-group" : "per-feature";
       add_prior(family);
       return family;
     }
@@ -186,10 +186,10 @@ Family Run::choose() {
   // Between the neighbours of the best value of the grid.
   Family family = single_;
   family.box = {constant(family, std::max(lower_, best_.log_lambda - grid_step())),
-                constant(family, std::min(task_.upper, best_.log_lambda + grid_step()))};
+                constant(family, std::min(options_.upper, best_.log_lambda + grid_step()))};
   if (prepared_.elastic()) {
     family.box.lower[1] = lower_;
-    family.box.upper[1] = task_.upper;
+    family.box.upper[1] = options_.upper;
   }
   return family;
 }

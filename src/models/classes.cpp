@@ -1,4 +1,4 @@
-#include <bilevel/models/classes.hpp>
+#include "classes.hpp"
 
 #include <algorithm>
 

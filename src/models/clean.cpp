@@ -57,7 +57,7 @@ class FewThreads {
   int before_;
 };
 
-CleanTruth truth_of(const CleanData& c, const CleanResult& r) {
+CleanTruth truth_of(const CleanData& c, const Cleaned& r) {
   CleanTruth t;
   Index found = 0;
   for (std::size_t k = 0; k < r.order.size(); ++k) {
@@ -75,16 +75,53 @@ CleanTruth truth_of(const CleanData& c, const CleanResult& r) {
   return t;
 }
 
+/// Which training rows look mislabelled, and all of them by suspicion.
+void rank_rows(const CleanData& c, double threshold, const Verdicts& training, Cleaned& r) {
+  // Some rows lose their weight although the model agrees with their label: without them it serves the
+  // trusted rows still better. That says little about their labels, so they do not count as mislabelled.
+  std::vector<bool> suspicious(static_cast<std::size_t>(c.training_rows));
+  for (Index i = 0; i < c.training_rows; ++i) {
+    const auto row = static_cast<std::size_t>(i);
+    const bool light = r.weights[i] < threshold;
+    suspicious[row] = light && r.predicted[row] != (*c.samples.classes)[row];
+    r.light += light;
+    r.flagged += suspicious[row];
+  }
+  // Many weights end at a bound: among equals, the label that the model believes least comes first.
+  r.order.resize(static_cast<std::size_t>(c.training_rows));
+  std::iota(r.order.begin(), r.order.end(), Index{0});
+  std::stable_sort(r.order.begin(), r.order.end(), [&](Index a, Index b) {
+    const auto i = static_cast<std::size_t>(a), k = static_cast<std::size_t>(b);
+    if (suspicious[i] != suspicious[k]) return static_cast<bool>(suspicious[i]);
+    if (r.weights[a] != r.weights[b]) return r.weights[a] < r.weights[b];
+    return training.own[i] < training.own[k];
+  });
+  for (Index k = 0; k < r.flagged; ++k) {
+    const auto i = static_cast<std::size_t>(r.order[static_cast<std::size_t>(k)]);
+    r.flagged_rows.push_back(c.source_rows.empty() ? static_cast<Index>(i) + 1 : c.source_rows[i]);
+  }
+  std::sort(r.flagged_rows.begin(), r.flagged_rows.end());
+}
+
 }  // namespace
 
-CleanResult clean(const CleanTask& task, const CleanData& c, const TuneControl& control) {
+bool Cleaned::trustworthy() const {
+  return (summary.status == Status::converged || summary.status == Status::relative_decrease) &&
+         summary.certificate.verdict == bilevel::Verdict::trusted;
+}
+
+Cleaned clean(CleaningData data, const CleanOptions& options, const TuneControl& control) {
+  return clean(prepare_clean(std::move(data), options), options, control);
+}
+
+Cleaned clean(const CleanData& c, const CleanOptions& options, const TuneControl& control) {
   bilevel::Stopwatch watch;
   const FewThreads few(c);
-  CleanResult r;
+  Cleaned r;
   r.warnings = c.warnings;
   problems::SampleWeights problem(c.samples, static_cast<Index>(c.classes.size()), c.training(), c.trusted(),
                                   c.lambda);
-  const bilevel::StopToken stop(control.interrupted, task.seconds);
+  const bilevel::StopToken stop(control.interrupted, options.seconds);
   problem.obey(&stop);
   const auto inner = bilevel::make_inner_solver<Vec>("trust-region", problem);
 
@@ -103,24 +140,24 @@ CleanResult clean(const CleanTask& task, const CleanData& c, const TuneControl& 
   estimation.certificate.dense_limit = estimation.certificate.factor_limit = 0;
   const auto estimator = bilevel::make_estimator<Vec>("implicit-cg", problem, *inner, estimation);
   const auto optimizer = bilevel::make_adam({.step = 0.5});
-  bilevel::SolveOptions options;
-  options.max_iterations = task.iterations;
-  options.relative_decrease = task.decrease;
-  options.stop = &stop;
-  options.tolerances = {.inner = 1e-6, .adjoint = 1e-6, .floor = 1e-11};
-  options.box = {Vec::Constant(c.training_rows, -clean_bound), Vec::Constant(c.training_rows, clean_bound)};
-  options.identity = control.identity;
-  options.checkpoint = control.checkpoint;
-  options.resume =
+  bilevel::SolveOptions solving;
+  solving.max_iterations = options.iterations;
+  solving.relative_decrease = options.decrease;
+  solving.stop = &stop;
+  solving.tolerances = {.inner = 1e-6, .adjoint = 1e-6, .floor = 1e-11};
+  solving.box = {Vec::Constant(c.training_rows, -clean_bound), Vec::Constant(c.training_rows, clean_bound)};
+  solving.identity = control.identity.empty() && !control.checkpoint.empty() ? identity_of(c) : control.identity;
+  solving.checkpoint = control.checkpoint;
+  solving.resume =
       control.resume && !control.checkpoint.empty() && std::filesystem::exists(control.checkpoint);
-  options.callback = [&](const bilevel::HistoryEntry& h) {
+  solving.callback = [&](const bilevel::HistoryEntry& h) {
     control.progress(
         fmt::format("step {:>3}  loss on the trusted rows {:.6g} (plain fit {:.6g})  gradient "
                     "{:.1e} ± {:.0e} ({})",
                     h.iteration, h.outer_value, r.loss_before, h.gradient_norm, h.bound, name(h.verdict)));
     return !control.interrupted();
   };
-  r.summary = bilevel::solve<Vec>(*estimator, *optimizer, problem.initial_theta(), options);
+  r.summary = bilevel::solve<Vec>(*estimator, *optimizer, problem.initial_theta(), solving);
   r.interrupted = r.summary.status == Status::interrupted;
 
   r.weights = (1 + (-r.summary.theta.array()).exp()).inverse();
@@ -131,36 +168,18 @@ CleanResult clean(const CleanTask& task, const CleanData& c, const TuneControl& 
   r.loss_after = problem.outer(phi, r.summary.theta, {});
   if (c.test_rows > 0) r.accuracy_after = judge(c, c.test(), phi).accuracy;
 
-  // Some rows lose their weight although the model agrees with their label: without them it serves the
-  // trusted rows still better. That says little about their labels, so they do not count as mislabelled.
-  std::vector<bool> suspicious(static_cast<std::size_t>(c.training_rows));
-  for (Index i = 0; i < c.training_rows; ++i) {
-    const auto row = static_cast<std::size_t>(i);
-    const bool light = r.weights[i] < task.threshold;
-    suspicious[row] = light && r.predicted[row] != (*c.samples.classes)[row];
-    r.light += light;
-    r.flagged += suspicious[row];
-  }
-  // Many weights end at a bound: among equals, the label that the model believes least comes first.
-  r.order.resize(static_cast<std::size_t>(c.training_rows));
-  std::iota(r.order.begin(), r.order.end(), Index{0});
-  std::stable_sort(r.order.begin(), r.order.end(), [&](Index a, Index b) {
-    const auto i = static_cast<std::size_t>(a), k = static_cast<std::size_t>(b);
-    if (suspicious[i] != suspicious[k]) return static_cast<bool>(suspicious[i]);
-    if (r.weights[a] != r.weights[b]) return r.weights[a] < r.weights[b];
-    return training.own[i] < training.own[k];
-  });
+  rank_rows(c, options.threshold, training, r);
   if (!c.original.empty()) r.truth = truth_of(c, r);
 
   if (!(r.loss_after < r.loss_before))
     r.warnings.push_back(
         fmt::format("the learned weights do not help: the loss on the trusted rows is {:.6g}, with all "
-                    "weights alike {:.6g}; try another --lambda or more trusted rows",
+                    "weights alike {:.6g}; try another CleanOptions.lambda or more trusted rows",
                     r.loss_after, r.loss_before));
   if (r.accuracy_before && *r.accuracy_after < *r.accuracy_before)
     r.warnings.push_back(fmt::format(
         "accuracy on the test rows fell from {:.4f} to {:.4f}: the {} weights follow the {} trusted rows too "
-        "closely; trust more rows, or try a larger --lambda",
+        "closely; trust more rows, or try a larger CleanOptions.lambda",
         *r.accuracy_before, *r.accuracy_after, c.training_rows, c.trusted_rows));
   r.seconds = watch.seconds();
   return r;

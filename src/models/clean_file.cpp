@@ -67,28 +67,26 @@ std::string whole_text(const std::string& path) {
 
 }  // namespace
 
-void require_lines(const CleanTask& task, const std::string& format) {
-  const std::string remedy = "use --ranking FILE, which lists every row with its weight";
+void require_lines(const std::string& path, const data::ReadOptions& reading, const std::string& format) {
   if (format != data::name(data::Format::csv) && format != data::name(data::Format::libsvm))
-    throw InvalidInput(fmt::format("--output is for CSV, TSV and LIBSVM files, and {} is {}: {}", task.data,
-                                   format, remedy));
-  if (!task.reading.labels.empty())
+    throw InvalidInput(fmt::format(
+        "rows can be taken out of CSV, TSV and LIBSVM files, and {} is {}", path, format));
+  if (!reading.labels.empty())
     throw InvalidInput(
-        fmt::format("--output: the labels are in a file of their own, {}, which would no longer "
-                    "fit: {}",
-                    task.reading.labels, remedy));
+        fmt::format("the labels are in a file of their own, {}, which would no longer fit", reading.labels));
 }
 
-std::string text_without(const CleanTask& task, const CleanData& c, const std::vector<Index>& rows) {
-  require_lines(task, c.format);
-  const std::string text = whole_text(task.data);
+std::string text_without(const std::string& path, const data::ReadOptions& reading, const CleanData& c,
+                         const std::vector<Index>& rows) {
+  require_lines(path, reading, c.format);
+  const std::string text = whole_text(path);
   const std::string_view all = text;
   const std::size_t mark = all.starts_with("\xef\xbb\xbf") ? 3 : 0;  // of the byte order, no part of a line
   const bool csv = c.format == data::name(data::Format::csv);
-  char delimiter = task.reading.delimiter;
+  char delimiter = reading.delimiter;
   std::string out(all.substr(0, mark));
   out.reserve(text.size());
-  Index skip = task.reading.skip, row = 0;
+  Index skip = reading.skip, row = 0;
   bool header = csv && c.header;
   auto next = rows.begin();
   for (std::size_t begin = mark; begin < all.size();) {
@@ -131,7 +129,7 @@ std::string text_without(const CleanTask& task, const CleanData& c, const std::v
     throw InvalidInput(
         fmt::format("{}: {} rows were read from it, and now it has {}: it changed meanwhile; run "
                     "again",
-                    task.data, c.file_rows, row));
+                    path, c.file_rows, row));
   return out;
 }
 

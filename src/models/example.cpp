@@ -2,8 +2,11 @@
 
 #include <cmath>
 #include <random>
+#include <utility>
 
 #include <fmt/format.h>
+
+#include <bilevel/data/make_dataset.hpp>
 
 namespace bilevel::models {
 
@@ -17,19 +20,14 @@ bilevel::data::Dataset example_data(std::uint64_t seed) {
     for (int k = 0; k < 12; ++k) sum += uniform();
     return sum;
   };
-  bilevel::data::Dataset d;
-  d.source = "the built-in example";
-  d.format = bilevel::data::Format::csv;
-  d.target_name = "answer";
-  d.levels = {"no", "yes"};
+  std::vector<std::string> names;
   for (int g = 0; g < groups; ++g)
     for (int k = 0; k < size; ++k)
-      d.names.push_back(g < strong
-                            ? k == 0 ? fmt::format("strong_{}", g + 1) : fmt::format("echo_{}_{}", g + 1, k)
-                            : fmt::format("noise_{}_{}", g + 1, k + 1));
-  d.origins = d.names;
+      names.push_back(g < strong
+                          ? k == 0 ? fmt::format("strong_{}", g + 1) : fmt::format("echo_{}_{}", g + 1, k)
+                          : fmt::format("noise_{}_{}", g + 1, k + 1));
   bilevel::data::DenseRows x(rows, groups * size);
-  d.target.resize(rows);
+  Eigen::VectorXd target(rows);
   for (int i = 0; i < rows; ++i) {
     double margin = 0;
     for (int g = 0; g < groups; ++g) {
@@ -37,18 +35,12 @@ bilevel::data::Dataset example_data(std::uint64_t seed) {
       for (int k = 0; k < size; ++k) x(i, g * size + k) = 0.8 * shared + 0.6 * normal();
       if (g < strong) margin += (g % 2 == 0 ? 1.2 : -1.2) * x(i, g * size);
     }
-    d.target[i] = uniform() < 1 / (1 + std::exp(-margin)) ? 1 : 0;
+    target[i] = uniform() < 1 / (1 + std::exp(-margin)) ? 1 : 0;
   }
-  d.x = std::move(x);
-  bilevel::data::Schema& s = d.schema;
-  s.format = d.format;
-  s.header = true;
-  for (const std::string& name : d.names) s.columns.push_back({name, bilevel::data::ColumnKind::numeric, {}});
-  s.columns.push_back({d.target_name, bilevel::data::ColumnKind::target, {}});
-  s.target_name = d.target_name;
-  s.target_levels = d.levels;
-  s.features = d.features();
-  s.names = d.names;
+  bilevel::data::Dataset d =
+      bilevel::data::make_dataset(std::move(x), std::move(target), std::move(names), "answer");
+  d.source = "the built-in example";
+  d.levels = d.schema.target_levels = {"no", "yes"};
   return d;
 }
 

@@ -1,4 +1,4 @@
-#include <bilevel/models/family.hpp>
+#include "family.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include <bilevel/models/fold_model.hpp>
+#include "fold_model.hpp"
 
 #include <cmath>
 #include <utility>
@@ -30,7 +30,7 @@ FoldModel::Settled not_begun(bilevel::Status why, Vec start) {
 /// trust-region Newton and conjugate gradients beyond.
 class SmoothFold final : public FoldModel {
  public:
-  SmoothFold(const Prepared& prepared, const Part& part, bool intercept)
+  SmoothFold(const Prepared& prepared, const Split& part, bool intercept)
       : model_(make_loss(prepared, part.training), make_loss(prepared, part.validation), part.standardisation,
                prepared.penalties, intercept),
         inner_name_(model_.forms_hessian() ? "newton" : "trust-region"),
@@ -123,7 +123,7 @@ class CoordinateDescent final : public bilevel::InnerSolver<Vec> {
 
 class LassoFold final : public FoldModel {
  public:
-  LassoFold(const Prepared& p, const Part& part)
+  LassoFold(const Prepared& p, const Split& part)
       : model_(p.samples, part.training, part.validation, part.standardisation, p.penalties,
                p.model == Model::elastic_net, p.intercept),
         inner_(model_),
@@ -194,7 +194,7 @@ std::unique_ptr<DataLoss> make_loss(const Prepared& p, std::vector<RowRange> ran
                                              p.loss_parameter / p.target_scale);
 }
 
-std::unique_ptr<FoldModel> make_fold_model(const Prepared& p, const Part& part) {
+std::unique_ptr<FoldModel> make_fold_model(const Prepared& p, const Split& part) {
   if (p.model == Model::lasso || p.model == Model::elastic_net) return std::make_unique<LassoFold>(p, part);
   return std::make_unique<SmoothFold>(p, part, p.intercept);
 }

@@ -1,4 +1,4 @@
-#include <bilevel/models/folds.hpp>
+#include "folds.hpp"
 
 #include <algorithm>
 #include <cmath>

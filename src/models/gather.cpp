@@ -1,4 +1,4 @@
-#include <bilevel/models/gather.hpp>
+#include "gather.hpp"
 
 namespace bilevel::models {
 

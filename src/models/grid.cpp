@@ -1,4 +1,4 @@
-#include <bilevel/models/grid.hpp>
+#include "grid.hpp"
 
 #include <filesystem>
 #include <optional>
@@ -49,9 +49,9 @@ Grid::Grid(std::string path, std::string identity, bool resume)
     best_phi_ = states_of(file.at("best"));
   } catch (const json::exception&) {
     throw InvalidInput(
-        fmt::format("cannot resume from {}: the file is damaged; start without --resume", path_));
+        fmt::format("cannot resume from {}: the file is damaged; start without TuneControl.resume", path_));
   } catch (const InvalidInput& error) {
-    throw InvalidInput(fmt::format("cannot resume from {}: {}; start without --resume or name the right file",
+    throw InvalidInput(fmt::format("cannot resume from {}: {}; start without TuneControl.resume or name the right file",
                                    path_, error.what()));
   }
 }

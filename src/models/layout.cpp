@@ -1,9 +1,9 @@
-#include <bilevel/models/layout.hpp>
+#include "layout.hpp"
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <numeric>
+#include <optional>
 
 #include <bilevel/data/split.hpp>
 
@@ -12,44 +12,24 @@ namespace bilevel::models {
 namespace data = bilevel::data;
 using data::Dataset;
 
-std::optional<double> share(const std::string& text, std::string_view option) {
-  double value = 0;
-  const char* last = text.data() + text.size();
-  auto [end, error] = std::from_chars(text.data(), last, value);
-  if (error == std::errc() && end + 1 == last && *end == '%') {
-    value /= 100;
-    ++end;
-  }
-  if (error != std::errc() || end != last) return {};
-  if (!(value >= 0 && value < 1))
-    throw InvalidInput(
-        fmt::format("{} {}: a share of the rows must be at least 0 and below 1", option, text));
-  return value;
-}
-
 std::vector<Place> all_rows(int file, Index rows) {
   std::vector<Place> places;
   for (Index i = 0; i < rows; ++i) places.push_back({file, i});
   return places;
 }
 
-Dataset read_further(const data::ReadOptions& reading, const data::Schema& like, const std::string& path,
-                     const std::string& labels, std::string_view option) {
-  data::ReadOptions options = reading;
-  if (options.labels.empty() != labels.empty())
-    throw InvalidInput(
-        labels.empty()
-            ? fmt::format("the labels of {} are missing: {} FILE, as --labels for the data", path, option)
-            : fmt::format("{} is for data whose own labels come from --labels", option));
-  options.labels = labels;
-  options.split.clear();
-  return data::read(path, options, &like);
-}
-
 namespace {
 
+/// The column that says what a row is for, by its name where that is known.
+std::string split_column(const Dataset& d) {
+  for (const data::Column& column : d.schema.columns)
+    if (column.kind == data::ColumnKind::split) return column.name;
+  return "split";
+}
+
 /// By a column: train, validation and test, or one fold for each of its values.
-Layout by_column(const Dataset& d, const std::string& column) {
+Layout by_column(const Dataset& d) {
+  const std::string column = split_column(d);
   Layout layout;
   std::vector<int> role;  // −1 test, −2 validation, else the fold
   const auto is = [](const std::string& text, std::initializer_list<std::string_view> words) {
@@ -76,19 +56,19 @@ Layout by_column(const Dataset& d, const std::string& column) {
   }
   if (trains && !validates)
     throw InvalidInput(
-        fmt::format("--split {}: it names rows called train but none called validation; add some, or "
+        fmt::format("ReadOptions.split = {}: it names rows called train but none called validation; add some, or "
                     "write one value for each fold",
                     column));
   if (validates && !trains)
-    throw InvalidInput(fmt::format("--split {}: it names validation rows but no rows called train", column));
+    throw InvalidInput(fmt::format("ReadOptions.split = {}: it names validation rows but no rows called train", column));
   if (trains && folds > 1)
     throw InvalidInput(
-        fmt::format("--split {}: it mixes 'train' with other names; use train, validation, "
+        fmt::format("ReadOptions.split = {}: it mixes 'train' with other names; use train, validation, "
                     "test, or one value for each fold and test",
                     column));
   if (!trains && folds < 2)
     throw InvalidInput(
-        fmt::format("--split {}: it has {} value(s) beside test; two or more folds are needed, "
+        fmt::format("ReadOptions.split = {}: it has {} value(s) beside test; two or more folds are needed, "
                     "or rows called train and validation",
                     column, folds));
   layout.folds.resize(static_cast<std::size_t>(folds));
@@ -107,11 +87,11 @@ Layout by_column(const Dataset& d, const std::string& column) {
 
 }  // namespace
 
-Layout lay_out(const Task& task, const std::vector<Dataset>& files, int validation_file, int test_file,
+Layout lay_out(const TuneOptions& options, const std::vector<Dataset>& files, int validation_file, int test_file,
                bool stratified) {
   const Dataset& d = files[0];
   Layout layout;
-  if (!d.split.empty()) layout = by_column(d, task.reading.split);
+  if (!d.split.empty()) layout = by_column(d);
   const bool split_given = !layout.folds.empty();
 
   std::vector<Index> pool;
@@ -142,17 +122,18 @@ Layout lay_out(const Task& task, const std::vector<Dataset>& files, int validati
 
   if (test_file >= 0) {
     if (!layout.test.empty())
-      throw InvalidInput("--split names test rows and --test a file: give one of the two");
+      throw InvalidInput("ReadOptions.split names test rows, and a table of its own is given for TuneOptions.test: give one of the two");
     layout.test = all_rows(test_file, files[static_cast<std::size_t>(test_file)].rows());
   } else if (!split_given) {
-    const double fraction = *share(task.test, "--test");
+    const double fraction = options.test;
     if (fraction > 0) {
-      if (pool.size() < 3) throw InvalidInput("there are too few rows to keep some for a test: use --test 0");
-      layout.test = take(fraction, task.seed ^ 0x7465737400000000ULL);
+      if (pool.size() < 3) throw InvalidInput("there are too few rows to keep some for a test: use TuneOptions.test = 0");
+      layout.test = take(fraction, options.seed ^ 0x7465737400000000ULL);
     }
   }
   if (split_given) {
-    if (!task.validation.empty()) throw InvalidInput("--split and --validation: give one of the two");
+    if (validation_file >= 0 || options.validation)
+      throw InvalidInput("ReadOptions.split and TuneOptions.validation: give one of the two");
     return layout;
   }
   std::string how;
@@ -160,30 +141,28 @@ Layout lay_out(const Task& task, const std::vector<Dataset>& files, int validati
     layout.held_out = true;
     layout.validation = all_rows(validation_file, files[static_cast<std::size_t>(validation_file)].rows());
     how = "validation from a file";
-  } else if (!task.validation.empty()) {
-    const double fraction = *share(task.validation, "--validation");
-    if (!(fraction > 0))
-      throw InvalidInput("--validation 0: rows to judge by are needed; use --cv K instead");
+  } else if (options.validation) {
+    const double fraction = *options.validation;
     if (pool.size() < 2) throw InvalidInput("there are too few rows to split into training and validation");
     layout.held_out = true;
-    layout.validation = take(fraction, task.seed);
+    layout.validation = take(fraction, options.seed);
     how = fmt::format("{:g} of the rows held out{}, seed {}", fraction, stratified ? ", stratified" : "",
-                      task.seed);
+                      options.seed);
   }
   if (layout.held_out) {
     layout.folds.resize(1);
     for (const Index i : pool) layout.folds[0].push_back({0, i});
   } else {
-    if (static_cast<int>(pool.size()) < 2 * task.folds)
-      throw InvalidInput(fmt::format("{} rows are too few for {} folds: use --cv with a smaller number",
-                                     pool.size(), task.folds));
+    if (static_cast<int>(pool.size()) < 2 * options.folds)
+      throw InvalidInput(fmt::format("{} rows are too few for {} folds: use a smaller TuneOptions.folds",
+                                     pool.size(), options.folds));
     const auto groups = strata();
-    const auto fold = data::assign_folds(static_cast<Index>(pool.size()), task.folds, task.seed,
+    const auto fold = data::assign_folds(static_cast<Index>(pool.size()), options.folds, options.seed,
                                          groups ? &*groups : nullptr);
-    layout.folds.resize(static_cast<std::size_t>(task.folds));
+    layout.folds.resize(static_cast<std::size_t>(options.folds));
     for (std::size_t i = 0; i < pool.size(); ++i)
       layout.folds[static_cast<std::size_t>(fold[i])].push_back({0, pool[i]});
-    how = fmt::format("{} folds{}, seed {}", task.folds, stratified ? ", stratified" : "", task.seed);
+    how = fmt::format("{} folds{}, seed {}", options.folds, stratified ? ", stratified" : "", options.seed);
   }
   layout.text = how;
   return layout;

@@ -1,4 +1,4 @@
-#include <bilevel/models/row_hypergradients.hpp>
+#include "row_hypergradients.hpp"
 
 #include <algorithm>
 #include <utility>

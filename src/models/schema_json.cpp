@@ -1,4 +1,4 @@
-#include <bilevel/models/schema_json.hpp>
+#include "schema_json.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include <bilevel/models/score_test.hpp>
+#include "score_test.hpp"
 
 #include <algorithm>
 #include <cmath>

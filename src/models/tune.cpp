@@ -5,9 +5,10 @@
 #include <filesystem>
 #include <optional>
 
-#include <bilevel/models/grid.hpp>
-#include <bilevel/models/test_comparison.hpp>
-#include <bilevel/models/tune_run.hpp>
+#include "grid.hpp"
+#include "make_saved.hpp"
+#include "test_comparison.hpp"
+#include "tune_run.hpp"
 
 namespace bilevel::models {
 namespace {
@@ -30,11 +31,11 @@ Vec Run::constant(const Family& family, double log_lambda) const {
 }
 
 void Run::set_box(Family& family) const {
-  family.box = {constant(family, lower_), constant(family, task_.upper)};
+  family.box = {constant(family, lower_), constant(family, options_.upper)};
   if (family.final.slope.size() == 0) return;
   double& gamma = family.box.upper[family.final.count];
   gamma = largest_gamma;
-  if (!task_.bounds_given) return;
+  if (!options_.bounds_given) return;
   // Every log λ of every fold stays in the box that a person gave, whatever γ is.
   double least = std::min(0.0, family.final.slope.minCoeff()),
          most = std::max(0.0, family.final.slope.maxCoeff());
@@ -42,7 +43,7 @@ void Run::set_box(Family& family) const {
     least = std::min(least, map.slope.minCoeff());
     most = std::max(most, map.slope.maxCoeff());
   }
-  if (most > least) gamma = std::min(gamma, (task_.upper - lower_) / (most - least));
+  if (most > least) gamma = std::min(gamma, (options_.upper - lower_) / (most - least));
   family.box.lower.head(family.final.count).array() -= gamma * least;
   family.box.upper.head(family.final.count).array() -= gamma * most;
   family.box.upper = family.box.upper.cwiseMax(family.box.lower);  // rounding
@@ -57,42 +58,42 @@ bool Run::search_grid() {
   const double step = grid_step();
   const auto still_falling = [&] {
     const auto& points = grid.points();
-    if (task_.bounds_given || points.size() < 2 || points.back().log_lambda - step < deepest) return false;
+    if (options_.bounds_given || points.size() < 2 || points.back().log_lambda - step < deepest) return false;
     const double last = points.back().validation_loss, before = points[points.size() - 2].validation_loss;
     double least = last;
     for (const GridPoint& p : points)
       if (std::isfinite(p.validation_loss)) least = std::min(least, p.validation_loss);
     return last <= least && before - last > worthwhile * std::abs(before);
   };
-  for (int k = static_cast<int>(grid.points().size()); k < task_.grid || still_falling(); ++k) {
-    const double log_lambda = task_.upper - step * static_cast<double>(k);
-    control_.progress(fmt::format("one λ for all: {} of {}", k + 1, std::max(k + 1, task_.grid)));
+  for (int k = static_cast<int>(grid.points().size()); k < options_.grid || still_falling(); ++k) {
+    const double log_lambda = options_.upper - step * static_cast<double>(k);
+    control_.progress(fmt::format("one λ for all: {} of {}", k + 1, std::max(k + 1, options_.grid)));
     bilevel::Stopwatch own;
     const auto settled = folds_.settle(constant(single_, log_lambda), grid.phi(), grid_tolerance, false);
     if (Folds::cut_short(settled)) break;
     grid.add({log_lambda, scale2_ * folds_.value(settled), own.seconds()}, Folds::states(settled));
     // Time for the final fits, which are of the best value.
-    if (to_end() || (task_.seconds > 0 && time_left() < 4 * own.seconds())) break;
+    if (to_end() || (options_.seconds > 0 && time_left() < 4 * own.seconds())) break;
   }
   result_.points = grid.points();
   best_phi_ = grid.best_phi();
   const auto why = stop_.wanted();
   if (result_.points.empty() ||
-      (why == Status::interrupted && static_cast<int>(result_.points.size()) < task_.grid)) {
+      (why == Status::interrupted && static_cast<int>(result_.points.size()) < options_.grid)) {
     result_.interrupted = why == Status::interrupted;
     result_.summary.status = why.value_or(Status::interrupted);
     result_.summary.message = sentence(result_.summary.status);
-    result_.reached = fmt::format("after {} of {} single λ", result_.points.size(), task_.grid);
+    result_.reached = fmt::format("after {} of {} single λ", result_.points.size(), options_.grid);
     return false;
   }
   result_.grid_seconds = result_.points.back().seconds;
-  if (task_.seconds > 0) {
-    const bool all = static_cast<int>(result_.points.size()) >= task_.grid;
+  if (options_.seconds > 0) {
+    const bool all = static_cast<int>(result_.points.size()) >= options_.grid;
     stop_ = bilevel::StopToken(control_.interrupted, all ? std::max(time_left() - reserve(), 1e-3) : 1e-9);
   }
   result_.grid_fits = static_cast<long>(result_.points.size() * folds_.count());
   const auto inside = result_.points.begin() +
-                      std::min<std::ptrdiff_t>(task_.grid, static_cast<std::ptrdiff_t>(result_.points.size()));
+                      std::min<std::ptrdiff_t>(options_.grid, static_cast<std::ptrdiff_t>(result_.points.size()));
   best_ = *std::min_element(result_.points.begin(), inside, [](const GridPoint& a, const GridPoint& b) {
     const bool known = std::isfinite(a.validation_loss);
     return known && (!std::isfinite(b.validation_loss) || a.validation_loss < b.validation_loss);
@@ -117,15 +118,15 @@ bool Run::search_grid() {
 bool Run::certified_at(double log_lambda) {
   const auto estimator = folds_.estimator(single_);
   estimator->set_tolerances(1e-11, 1e-11);
-  estimator->set_outer_tolerance(0.1 * task_.tolerance);
-  return estimator->estimate(constant(single_, log_lambda), {}).certificate.bound <= 0.1 * task_.tolerance;
+  estimator->set_outer_tolerance(0.1 * options_.tolerance);
+  return estimator->estimate(constant(single_, log_lambda), {}).certificate.bound <= 0.1 * options_.tolerance;
 }
 
 bilevel::Summary Run::descend(const Family& family, const Vec& start, const std::string& ending) {
   const auto estimator = folds_.estimator(family);
   bilevel::SolveOptions options;
-  options.gradient_tolerance = task_.tolerance;
-  options.max_iterations = task_.iterations;
+  options.gradient_tolerance = options_.tolerance;
+  options.max_iterations = options_.iterations;
   options.stop = &stop_;
   options.box = family.box;
   options.identity = fmt::format("{} {}{} at {} above {}", control_.identity, family.kind, ending, start[0],
@@ -149,10 +150,10 @@ bilevel::Summary Run::descend(const Family& family, const Vec& start, const std:
 
 /// The best log λ of the grid within the middle half of the box.
 std::optional<double> Run::best_inside() const {
-  const double quarter = 0.25 * (task_.upper - lower_);
+  const double quarter = 0.25 * (options_.upper - lower_);
   std::optional<GridPoint> best;
   for (const GridPoint& point : result_.points)
-    if (point.log_lambda >= lower_ + quarter && point.log_lambda <= task_.upper - quarter &&
+    if (point.log_lambda >= lower_ + quarter && point.log_lambda <= options_.upper - quarter &&
         std::isfinite(point.validation_loss) && !(best && best->validation_loss <= point.validation_loss))
       best = point;
   return best ? std::optional(best->log_lambda) : std::nullopt;
@@ -165,7 +166,7 @@ void Run::minimise(Family& family) {
     return;
   }
   std::vector<double> starts{pilot_.settled.empty() ? best_.log_lambda : pilot_.log_lambda};
-  starts.insert(starts.end(), task_.starts.begin(), task_.starts.end());
+  starts.insert(starts.end(), options_.starts.begin(), options_.starts.end());
   for (std::size_t k = 0; k < starts.size(); ++k) {
     const Vec start =
         constant(family, starts[k]).cwiseMax(family.box.lower).cwiseMin(family.box.upper);
@@ -179,7 +180,7 @@ void Run::minimise(Family& family) {
     if (k == 0 && result_.summary.iterations == 0 && family.parts > 1)
       if (const auto inside = best_inside()) starts.push_back(*inside);
   }
-  if (task_.penalty != Penalty::automatic) widen(family);
+  if (options_.penalty != Penalty::automatic) widen(family);
 }
 
 /// A penalty at the lower bound still costs about its own slope: far down a loss is c₀ + c₁·exp(θ), whose
@@ -199,7 +200,7 @@ void Run::widen(Family& family) {
           fmt::format("the lower end {:g} of the box of log λ costs up to {:.2g} of the loss ({:.2g} %); {}",
                       lower_, scale2_ * cost, 100 * cost / std::abs(s.outer_value), why));
     };
-    if (task_.bounds_given) return say("--bounds with a lower one would gain it");
+    if (options_.bounds_given) return say("a lower TuneOptions.lower would gain it");
     if (lower_ - 4 < deepest || k > most_widenings) return say("it is not widened further");
     const double before = lower_;
     lower_ -= 4;
@@ -236,12 +237,12 @@ void Run::finish(const Family& family) {
   const bool hurried = stop_.wanted() == Status::interrupted;
   const bilevel::StopToken stop(hurried ? std::function<bool()>() : control_.interrupted,
                                 hurried             ? control_.grace
-                                : task_.seconds > 0 ? std::max(time_left(), 0.0) + control_.grace
+                                : options_.seconds > 0 ? std::max(time_left(), 0.0) + control_.grace
                                                     : 0);
   folds_.obey(&stop);
   if (result_.summary.status == Status::time_limit)
     result_.summary.message = fmt::format(
-        "the {:g} s asked for are over, {:.1f} of them for the single λ, after {} iterations{}", task_.seconds,
+        "the {:g} s asked for are over, {:.1f} of them for the single λ, after {} iterations{}", options_.seconds,
         result_.grid_seconds, result_.summary.iterations,
         std::isfinite(result_.summary.gradient_norm)
             ? fmt::format("; projected gradient norm {:.3g}", result_.summary.gradient_norm)
@@ -250,17 +251,17 @@ void Run::finish(const Family& family) {
   const std::vector<Vec> near = pilot_.settled.empty() ? best_phi_ : Folds::states(pilot_.settled);
   if (warm.empty()) warm = near;
   const Vec best = constant(single_, best_.log_lambda);
-  result_.tuned = folds_.fit(family, result_.summary.theta, warm);
+  result_.chosen = folds_.fit(family, result_.summary.theta, warm);
   const bool single = family.kind == single_.kind;
-  result_.grid = single && result_.tuned.theta == best ? result_.tuned : folds_.fit(single_, best, near);
+  result_.grid = single && result_.chosen.theta == best ? result_.chosen : folds_.fit(single_, best, near);
   if (single && result_.grid.fitted) {
     // Few rows that make up the loss do not know which λ between two values of the grid is best for others.
-    const double least = result_.tuned.theta[0];
-    if (pilot_.rows < many_rows || !(result_.tuned.validation_loss <= result_.grid.validation_loss))
-      result_.tuned = result_.grid;
+    const double least = result_.chosen.theta[0];
+    if (pilot_.rows < many_rows || !(result_.chosen.validation_loss <= result_.grid.validation_loss))
+      result_.chosen = result_.grid;
     if (result_.summary.evaluations > 0) {
-      std::string answer = fmt::format("One λ for all: {:.4g}", std::exp(result_.tuned.theta[0]));
-      if (result_.tuned.theta[0] == least)
+      std::string answer = fmt::format("One λ for all: {:.4g}", std::exp(result_.chosen.theta[0]));
+      if (result_.chosen.theta[0] == least)
         answer += ", where the validation loss is least";
       else if (pilot_.rows < many_rows)
         answer += fmt::format(
@@ -273,34 +274,34 @@ void Run::finish(const Family& family) {
             fmt::format(" of the grid; {:.4g}, where the descent ended, does no better", std::exp(least));
       result_.choice.answers.push_back(std::move(answer));
     }
-  } else if (result_.tuned.validation_loss > result_.grid.validation_loss) {
+  } else if (result_.chosen.validation_loss > result_.grid.validation_loss) {
     result_.warnings.push_back("tuning found nothing better than the best single λ, which is kept");
-    result_.tuned = result_.grid;
-    if (task_.penalty == Penalty::automatic) result_.choice.kind = single_.kind;
+    result_.chosen = result_.grid;
+    if (options_.penalty == Penalty::automatic) result_.choice.kind = single_.kind;
   }
-  if (task_.bounds_given && task_.penalty == Penalty::automatic && best_.log_lambda <= task_.lower + 1e-9)
+  if (options_.bounds_given && options_.penalty == Penalty::automatic && best_.log_lambda <= options_.lower + 1e-9)
     result_.warnings.push_back(fmt::format(
-        "the best single λ lies at the lower end {:g} of --bounds: a lower one may do better", task_.lower));
+        "the best single λ lies at the lower end {:g} of the bounds asked for (TuneOptions.lower): a lower one may do better", options_.lower));
   const double standard = -std::log(static_cast<double>(
       prepared_.held_out
           ? prepared_.training_rows
           : prepared_.training_rows - prepared_.training_rows / static_cast<Index>(folds_.count())));
   result_.standard = folds_.fit(single_, constant(single_, standard), near);
-  if (!result_.tuned.warning.empty()) result_.warnings.push_back(result_.tuned.warning);
-  if (result_.tuned.fitted && !(result_.grid.fitted && result_.standard.fitted))
+  if (!result_.chosen.warning.empty()) result_.warnings.push_back(result_.chosen.warning);
+  if (result_.chosen.fitted && !(result_.grid.fitted && result_.standard.fitted))
     result_.warnings.push_back("there was no time to fit the models that the tuned one is compared with");
-  if (!result_.tuned.fitted && stop.wanted() == Status::interrupted) result_.interrupted = true;
-  if (result_.tuned.fitted && result_.grid.fitted && result_.standard.fitted)
-    compare_on_test(task_, prepared_, result_);
+  if (!result_.chosen.fitted && stop.wanted() == Status::interrupted) result_.interrupted = true;
+  if (result_.chosen.fitted && result_.grid.fitted && result_.standard.fitted)
+    compare_on_test(options_, prepared_, result_);
 }
 
-TuneResult Run::run() {
+Tuned Run::run() {
   result_.loss_scale = scale2_;
   result_.solvers = folds_.solvers();
   if (!search_grid()) return std::move(result_);
   // One λ, or many of which nothing is believed, ask nothing of the best single one.
-  const bool asks = task_.penalty == Penalty::automatic ||
-                    (prepared_.penalties.count > 1 && std::isfinite(task_.prior_width));
+  const bool asks = options_.penalty == Penalty::automatic ||
+                    (prepared_.penalties.count > 1 && std::isfinite(options_.prior_width));
   Family family = to_end() || (asks && !look_closer()) ? Family() : choose();
   if (family.kind.empty()) {
     // To end before anything was chosen: the best single λ serves.
@@ -317,19 +318,19 @@ TuneResult Run::run() {
   finish(family);
   result_.fits += folds_.fits();
   result_.lower = lower_;
-  result_.upper = task_.upper;
+  result_.upper = options_.upper;
   result_.seconds = watch_.seconds();
   return std::move(result_);
 }
 
-std::vector<std::string> kept_beside(const Task& task) {
+std::vector<std::string> kept_beside(const TuneOptions& options) {
   std::vector<std::string> all{".grid", ".adaptive"};
-  for (std::size_t k = 1; k <= task.starts.size() + 1; ++k) all.push_back(fmt::format(".{}", k));
+  for (std::size_t k = 1; k <= options.starts.size() + 1; ++k) all.push_back(fmt::format(".{}", k));
   for (int k = 1; k <= most_widenings; ++k) all.push_back(fmt::format(".wide{}", k));
   return all;
 }
 
-std::optional<std::string> at_bound(const TuneResult& result, double log_lambda) {
+std::optional<std::string> at_bound(const Tuned& result, double log_lambda) {
   // Adaptive penalties follow two numbers, and no box of their own.
   if (result.choice.kind == "adaptive") return {};
   if (log_lambda <= result.lower) return "lower";
@@ -337,8 +338,23 @@ std::optional<std::string> at_bound(const TuneResult& result, double log_lambda)
   return {};
 }
 
-TuneResult tune(const Task& task, const Prepared& prepared, const TuneControl& control) {
-  return Run(task, prepared, control).run();
+bool Tuned::trustworthy() const {
+  return succeeded(summary.status) && summary.certificate.verdict == bilevel::Verdict::trusted;
+}
+
+Tuned tune(const Prepared& prepared, const TuneOptions& options, const TuneControl& control) {
+  TuneControl named = control;
+  if (named.identity.empty() && !named.checkpoint.empty())
+    named.identity = identity_of(prepared, options);
+  Tuned result = Run(options, prepared, named).run();
+  result.model = make_saved(prepared, result.chosen);
+  result.model.status = name(result.summary.status);
+  result.model.verdict = name(result.summary.certificate.verdict);
+  return result;
+}
+
+Tuned tune(TuningData data, const TuneOptions& options, const TuneControl& control) {
+  return tune(prepare(std::move(data), options), options, control);
 }
 
 }  // namespace bilevel::models

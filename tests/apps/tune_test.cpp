@@ -212,6 +212,8 @@ TEST(Tune, BadInputSaysWhatToDoAndLeavesFilesAlone) {
       {"tune " + good + " --bounds 3", {"LO:HI"}},
       {"tune " + good + " --bounds=-400:1", {"-300:300"}},
       {"tune " + good + " --test 1.5", {"--test 1.5", "below 1"}},
+      {"tune " + good + " --test 100%", {"--test 100%", "below 1"}},
+      {"tune " + good + " --test " + ragged + " --test-labels x", {"--test-labels", "--labels"}},
       {"tune " + good + " --validation 0", {"--cv"}},
       {"tune " + good + " --tolerance -1", {"--tolerance -1"}},
       {"tune " + good + " --grid 1", {"--grid 1"}},
@@ -313,6 +315,14 @@ TEST(Tune, OptionsThatWouldChangeNothingAreRefused) {
     EXPECT_NE(r.err.find("--"), std::string::npos) << r.err;
   }
   EXPECT_NE(run("tune " + data + " --test " + data).err.find("the data itself"), std::string::npos);
+}
+
+TEST(Tune, AShareCanBeWrittenInPercent) {
+  const std::string data = data_file("d.csv", 60, "number", 7);
+  json share = run_json("tune " + data + " --test 0.2 --validation 0.25", 0),
+       percent = run_json("tune " + data + " --test 20% --validation 25%", 0);
+  for (const char* field : {"data", "penalties", "test", "coefficients"})
+    EXPECT_EQ(share[field], percent[field]) << field;
 }
 
 TEST(Tune, ResultsGoIntoPipesToo) {

@@ -8,8 +8,10 @@
 
 #include <gtest/gtest.h>
 
+#include "models/folds.hpp"
+#include "models/score_test.hpp"
 #include "scratch.hpp"
-#include <bilevel/models/tune.hpp>
+#include "task.hpp"
 
 namespace bilevel::models {
 namespace {
@@ -165,7 +167,7 @@ TEST(Choice, ThePriorIsPartOfWhatIsMinimised) {
   task.penalty = Penalty::per_feature;
   task.tolerance = 1e-9;
   const Prepared p = prepare(task);
-  const TuneResult r = tune(task, p, {});
+  const Tuned r = tune(task, p, {});
   EXPECT_EQ(r.choice.kind, "per-feature");
   ASSERT_EQ(r.summary.status, bilevel::Status::converged) << r.summary.message;
   EXPECT_EQ(r.summary.certificate.kind, bilevel::Kind::rigorous);
@@ -177,7 +179,7 @@ TEST(Choice, ThePriorIsPartOfWhatIsMinimised) {
     const double value = folds.value(folds.settle(theta, {}, 1e-13, false)) * r.loss_scale;
     return value + 0.5 * *r.choice.precision * (theta.array() - r.grid.theta[0]).square().sum();
   };
-  const Vec theta = r.tuned.theta;
+  const Vec theta = r.chosen.theta;
   EXPECT_NEAR(objective(theta), r.summary.outer_value * r.loss_scale, 1e-10);
   for (Index j = 0; j < theta.size(); ++j) {
     const auto value = [&](double step) {
@@ -191,7 +193,7 @@ TEST(Choice, ThePriorIsPartOfWhatIsMinimised) {
   // Narrow, it leaves one λ; without it the penalties run apart.
   const auto spread = [&](double width) {
     task.prior_width = width;
-    const Vec found = tune(task, p, {}).tuned.theta;
+    const Vec found = tune(task, p, {}).chosen.theta;
     return found.maxCoeff() - found.minCoeff();
   };
   const double narrow = spread(1e-3), usual = theta.maxCoeff() - theta.minCoeff(), none = spread(bilevel::everywhere);
@@ -210,15 +212,15 @@ TEST(Choice, FindsUselessColumnsAndKeepsOneLambdaWhereNothingDiffers) {
     truth.rows = 2000, truth.seed = 99;
     task.test = truth.write("unseen.csv");
     const Prepared p = prepare(task);
-    const TuneResult r = tune(task, p, {});
+    const Tuned r = tune(task, p, {});
     EXPECT_EQ(r.choice.kind, "adaptive");
     ASSERT_TRUE(r.choice.gain && r.choice.gain_error && r.choice.gamma && r.choice.score);
     EXPECT_GT(*r.choice.gain, *r.choice.gain_error);
-    EXPECT_LT(r.tuned.test->loss, r.grid.test->loss);
+    EXPECT_LT(r.chosen.test->loss, r.grid.test->loss);
     EXPECT_EQ(r.summary.certificate.verdict, bilevel::Verdict::trusted) << r.summary.message;
-    ASSERT_EQ(r.tuned.log_lambda.size(), 60);
-    EXPECT_LT(r.tuned.log_lambda.head(3).maxCoeff(), r.tuned.log_lambda.tail(57).mean());
-    EXPECT_EQ(r.tuned.theta.size(), 2);
+    ASSERT_EQ(r.chosen.log_lambda.size(), 60);
+    EXPECT_LT(r.chosen.log_lambda.head(3).maxCoeff(), r.chosen.log_lambda.tail(57).mean());
+    EXPECT_EQ(r.chosen.theta.size(), 2);
   }
   // In a box that a person gave every penalty stays in it, those of single folds too.
   Task boxed = task_of({.rows = 250, .features = 60, .strong = 3});
@@ -226,20 +228,20 @@ TEST(Choice, FindsUselessColumnsAndKeepsOneLambdaWhereNothingDiffers) {
   boxed.bounds_given = true;
   for (const double width : {3.0, 1.0, 0.2}) {
     boxed.lower = -width, boxed.upper = width;
-    const TuneResult kept = tune(boxed, prepare(boxed), {});
+    const Tuned kept = tune(boxed, prepare(boxed), {});
     if (width == 3) {
       EXPECT_EQ(kept.choice.kind, "adaptive");
     }
-    EXPECT_GE(kept.tuned.log_lambda.minCoeff(), -width - 1e-12);
-    EXPECT_LE(kept.tuned.log_lambda.maxCoeff(), width + 1e-12);
+    EXPECT_GE(kept.chosen.log_lambda.minCoeff(), -width - 1e-12);
+    EXPECT_LE(kept.chosen.log_lambda.maxCoeff(), width + 1e-12);
   }
   // All features alike: one λ, that of the grid, in most of the draws.
   int single = 0, same = 0;
   for (unsigned seed = 1; seed <= 10; ++seed) {
     Task task = task_of({.rows = 200, .features = 8, .strong = 8, .seed = seed});
-    const TuneResult r = tune(task, prepare(task), {});
+    const Tuned r = tune(task, prepare(task), {});
     single += r.choice.kind == "single";
-    same += r.choice.kind == "single" && r.tuned.theta == r.grid.theta && r.tuned.test->loss == r.grid.test->loss;
+    same += r.choice.kind == "single" && r.chosen.theta == r.grid.theta && r.chosen.test->loss == r.grid.test->loss;
   }
   EXPECT_GE(single, 6);
   EXPECT_GE(same, single - 1);
@@ -247,21 +249,21 @@ TEST(Choice, FindsUselessColumnsAndKeepsOneLambdaWhereNothingDiffers) {
 
 TEST(Choice, OneLambdaIsLookedForBetweenTheValuesOfTheGridWhereManyRowsJudge) {
   Task task = task_of({.rows = 1500, .features = 8, .strong = 8});
-  const TuneResult r = tune(task, prepare(task), {});
+  const Tuned r = tune(task, prepare(task), {});
   ASSERT_EQ(r.choice.kind, "single");
-  EXPECT_NE(r.tuned.theta[0], r.grid.theta[0]);
-  EXPECT_LT(r.tuned.validation_loss, r.grid.validation_loss);
-  EXPECT_EQ(r.summary.theta, r.tuned.theta) << "the certificate is of what is kept";
+  EXPECT_NE(r.chosen.theta[0], r.grid.theta[0]);
+  EXPECT_LT(r.chosen.validation_loss, r.grid.validation_loss);
+  EXPECT_EQ(r.summary.theta, r.chosen.theta) << "the certificate is of what is kept";
   EXPECT_EQ(r.summary.certificate.verdict, bilevel::Verdict::trusted);
   // A box that a person gave holds for it too.
   task.lower = r.grid.theta[0], task.upper = r.grid.theta[0] + 4, task.bounds_given = true;
-  const TuneResult boxed = tune(task, prepare(task), {});
+  const Tuned boxed = tune(task, prepare(task), {});
   EXPECT_GE(boxed.summary.theta[0], task.lower);
 }
 
 TEST(Choice, AGainIsAGainWhereLossesAreBelowZero) {
   Task task = task_of({.rows = 250, .features = 60, .strong = 3, .model = Model::poisson, .level = 2});
-  const TuneResult r = tune(task, prepare(task), {});
+  const Tuned r = tune(task, prepare(task), {});
   ASSERT_LT(r.grid.validation_loss, 0);
   ASSERT_EQ(r.choice.kind, "adaptive");
   EXPECT_GT(*r.choice.gain_error, 0);
@@ -308,17 +310,17 @@ TEST(Choice, TheLowerEndOfTheBoxIsLoweredWhereThatHelps) {
   Task task = task_of({.rows = 120, .features = 4, .strong = 4, .noise = 1e-6});
   task.penalty = Penalty::global;
   const Prepared p = prepare(task);
-  const TuneResult r = tune(task, p, {});
+  const Tuned r = tune(task, p, {});
   EXPECT_LT(r.lower, -11);
   EXPECT_GT(r.points.size(), 21U);
   EXPECT_EQ(r.summary.certificate.verdict, bilevel::Verdict::trusted);
   task.bounds_given = true;
-  const TuneResult kept = tune(task, p, {});
+  const Tuned kept = tune(task, p, {});
   EXPECT_EQ(kept.lower, -10);
   EXPECT_EQ(kept.points.size(), 21U);
-  EXPECT_LT(r.tuned.validation_loss, 0.5 * kept.tuned.validation_loss);
+  EXPECT_LT(r.chosen.validation_loss, 0.5 * kept.chosen.validation_loss);
   ASSERT_FALSE(kept.warnings.empty());
-  EXPECT_NE(kept.warnings[0].find("--bounds"), std::string::npos) << kept.warnings[0];
+  EXPECT_NE(kept.warnings[0].find("TuneOptions.lower"), std::string::npos) << kept.warnings[0];
 }
 
 TEST(Choice, AnInterruptedLoweringGoesOnToTheSameBits) {
@@ -327,20 +329,20 @@ TEST(Choice, AnInterruptedLoweringGoesOnToTheSameBits) {
   task.penalty = Penalty::per_feature;
   task.prior_width = bilevel::everywhere;
   const Prepared p = prepare(task);
-  const TuneResult expected = tune(task, p, {});
+  const Tuned expected = tune(task, p, {});
   ASSERT_LT(expected.lower, expected.points.back().log_lambda) << "lowered after the grid";
   TuneControl control;
   control.checkpoint = scratch("wide.ckpt");
   control.identity = "a run";
   control.interrupted = [&] { return std::filesystem::exists(control.checkpoint + ".wide1"); };
-  const TuneResult cut = tune(task, p, control);
+  const Tuned cut = tune(task, p, control);
   EXPECT_TRUE(cut.interrupted);
   EXPECT_EQ(cut.summary.status, bilevel::Status::interrupted);
   control.interrupted = [] { return false; };
   control.resume = true;
-  const TuneResult whole = tune(task, p, control);
+  const Tuned whole = tune(task, p, control);
   EXPECT_FALSE(whole.interrupted);
-  EXPECT_EQ(whole.tuned.theta, expected.tuned.theta);
+  EXPECT_EQ(whole.chosen.theta, expected.chosen.theta);
   for (const std::string& ending : kept_beside(task)) std::filesystem::remove(control.checkpoint + ending);
   std::filesystem::remove(control.checkpoint);
 }
@@ -351,7 +353,7 @@ TEST(Choice, AnInterruptedChoiceGoesOnToTheSameBits) {
   int all = 0;
   TuneControl counting;
   counting.progress = [&](const std::string&) { ++all; };
-  const TuneResult expected = tune(task, p, counting);
+  const Tuned expected = tune(task, p, counting);
   const std::string path = scratch("choice.ckpt");
   ASSERT_GT(all, 24);
   for (int stop = 19; stop < all; stop += 2) {
@@ -362,18 +364,18 @@ TEST(Choice, AnInterruptedChoiceGoesOnToTheSameBits) {
     int reports = 0;
     control.progress = [&](const std::string&) { ++reports; };
     control.interrupted = [&] { return reports >= stop; };
-    const TuneResult cut = tune(task, p, control);
+    const Tuned cut = tune(task, p, control);
     if (cut.interrupted) {
       EXPECT_TRUE(std::filesystem::exists(path + ".grid"));
-      EXPECT_TRUE(!cut.reached.empty() || cut.tuned.theta.size() > 0);
+      EXPECT_TRUE(!cut.reached.empty() || cut.chosen.theta.size() > 0);
     }
     control.interrupted = [] { return false; };
     control.resume = true;
-    const TuneResult whole = tune(task, p, control);
+    const Tuned whole = tune(task, p, control);
     EXPECT_FALSE(whole.interrupted);
     EXPECT_EQ(whole.choice.kind, expected.choice.kind);
-    EXPECT_EQ(whole.tuned.theta, expected.tuned.theta);
-    EXPECT_EQ(whole.tuned.raw, expected.tuned.raw);
+    EXPECT_EQ(whole.chosen.theta, expected.chosen.theta);
+    EXPECT_EQ(whole.chosen.raw, expected.chosen.raw);
     std::filesystem::remove(path);
     for (const std::string& ending : kept_beside(task)) std::filesystem::remove(path + ending);
   }

@@ -17,6 +17,7 @@
 #include <bilevel/problems/kernels.hpp>
 
 #include "scratch.hpp"
+#include "task.hpp"
 #include <bilevel/models/clean_file.hpp>
 
 namespace bilevel::models {
@@ -62,7 +63,7 @@ int class_of(const CleanData& c, Index row) {
 }
 
 /// What holds for every result.
-void expect_consistent(const CleanTask& task, const CleanData& c, const CleanResult& r) {
+void expect_consistent(const CleanTask& task, const CleanData& c, const Cleaned& r) {
   ASSERT_EQ(r.weights.size(), c.training_rows);
   EXPECT_LE(r.summary.theta.cwiseAbs().maxCoeff(), clean_bound);
   std::set<Index> seen(r.order.begin(), r.order.end());
@@ -110,7 +111,7 @@ TEST(Clean, FindsPlantedNoiseInDigits) {
     task.seed = seed;
     const CleanData c = prepare_clean(task);
     EXPECT_EQ(c.training_rows, 897);
-    const CleanResult r = clean(task, c, {});
+    const Cleaned r = clean(task, c, {});
     expect_consistent(task, c, r);
     EXPECT_EQ(r.summary.status, bilevel::Status::relative_decrease) << r.summary.message;
     EXPECT_GE(r.truth->f1, 0.85);
@@ -129,7 +130,7 @@ TEST(Clean, FindsWrongLabelsOfAFileByACheckedOne) {
   EXPECT_EQ(c.training_rows, 600);
   EXPECT_EQ(c.trusted_rows, 60);
   EXPECT_TRUE(c.warnings.empty());
-  const CleanResult r = clean(task, c, {});
+  const Cleaned r = clean(task, c, {});
   expect_consistent(task, c, r);
   EXPECT_FALSE(r.truth || r.accuracy_before);
   Index wrong = 0;
@@ -149,7 +150,7 @@ TEST(Clean, SparseAndDenseAgree) {
   EXPECT_EQ(a.storage, "dense");
   EXPECT_EQ(b.storage, "sparse");
   EXPECT_EQ(a.source_rows, b.source_rows);
-  const CleanResult first = clean(dense, a, {}), second = clean(sparse, b, {});
+  const Cleaned first = clean(dense, a, {}), second = clean(sparse, b, {});
   EXPECT_LE((first.weights - second.weights).norm(), 1e-3 * first.weights.norm());
 }
 
@@ -175,9 +176,9 @@ TEST(Clean, NumbersDoNotDependOnTheThreads) {
   task.iterations = 3;
   const int before = bilevel::problems::kernels::threads();
   bilevel::problems::kernels::set_threads(1);
-  const CleanResult one = clean(task, c, {});
+  const Cleaned one = clean(task, c, {});
   bilevel::problems::kernels::set_threads(3);
-  const CleanResult three = clean(task, c, {});
+  const Cleaned three = clean(task, c, {});
   bilevel::problems::kernels::set_threads(before);
   EXPECT_EQ(one.summary.theta, three.summary.theta) << "seed " << seed;
   EXPECT_EQ(one.order, three.order);
@@ -223,8 +224,6 @@ TEST(Clean, RowsAreDrawnOnceAndKeepTheirShares) {
   EXPECT_EQ(values.size(), 600U);
   // The same seed the same rows, another seed others.
   EXPECT_EQ(prepare_clean(task).source_rows, c.source_rows);
-  task.test = "20%";
-  EXPECT_EQ(prepare_clean(task).source_rows, c.source_rows) << "another way to write 0.2";
   task.seed = 2;
   EXPECT_NE(prepare_clean(task).source_rows, c.source_rows);
 }
@@ -271,19 +270,19 @@ TEST(Clean, FeaturesAreScaledByTheirLargestAndPicturesAsAWhole) {
 TEST(Clean, AnInterruptedRunGoesOnWithTheSameNumbers) {
   CleanTask task = task_for(clouds("resumed.csv", 300, 5, 6));
   const CleanData c = prepare_clean(task);
-  const CleanResult whole = clean(task, c, {});
+  const Cleaned whole = clean(task, c, {});
   TuneControl control;
   control.checkpoint = scratch("run.ckpt");
   control.identity = "this run";
   int steps = 0;
   control.progress = [&](const std::string&) { ++steps; };
   control.interrupted = [&] { return steps >= 6; };
-  const CleanResult part = clean(task, c, control);
+  const Cleaned part = clean(task, c, control);
   EXPECT_TRUE(part.interrupted);
   EXPECT_LT(part.summary.iterations, whole.summary.iterations);
   control.interrupted = [] { return false; };
   control.resume = true;
-  const CleanResult rest = clean(task, c, control);
+  const Cleaned rest = clean(task, c, control);
   EXPECT_TRUE(rest.summary.resumed);
   EXPECT_EQ(rest.summary.theta, whole.summary.theta);
   control.identity = "another run";
@@ -319,18 +318,15 @@ TEST(Clean, RefusesWithARemedy) {
       EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
     }
   };
-  refused([](CleanTask& t) { t.trusted = ""; }, "--trusted is missing");
+  refused([](CleanTask& t) { t.trusted = ""; }, "CleanOptions.trusted is missing");
   refused([](CleanTask& t) { t.trusted = "0"; }, "some rows are needed");
   refused([](CleanTask& t) { t.trusted = "60"; }, "only 60 rows");
   refused([](CleanTask& t) { t.trusted = "0.999"; }, "only 60 rows");
-  refused([](CleanTask& t) { t.trusted = "99.9%"; }, "only 60 rows");
-  refused([](CleanTask& t) { t.trusted = "100%"; }, "below 1");
-  refused([](CleanTask& t) { t.trusted = "1.5"; }, "a share below 1, a whole number");
-  refused([](CleanTask& t) { t.trusted = "-3"; }, "a share below 1, a whole number");
+  refused([](CleanTask& t) { t.trusted = "1.5"; }, "a share below 1, or a whole number");
+  refused([](CleanTask& t) { t.trusted = "-3"; }, "a share below 1, or a whole number");
   refused([](CleanTask& t) { t.trusted = "nowhere.csv"; }, "nowhere.csv");
   refused([](CleanTask& t) { t.test = "45"; }, "only 15 rows");
   refused([](CleanTask& t) { t.rows = 41; }, "only 40 rows remain");
-  refused([](CleanTask& t) { t.trusted_labels = "x"; }, "goes with --trusted FILE");
   refused([](CleanTask& t) { t.corrupt = 1; }, "corrupt");
   refused([](CleanTask& t) { t.lambda = -1; }, "lambda");
   refused([](CleanTask& t) { t.threshold = 1; }, "threshold");
@@ -354,7 +350,7 @@ TEST(CleanFile, KeepsEveryLineButThoseOfTheRows) {
     CleanTask task = task_for(write("lines", text));
     task.trusted = "2";
     change(task);
-    return text_without(task, prepare_clean(task), rows);
+    return text_without(task.data, task.reading, prepare_clean(task), rows);
   };
   const auto plain = [](CleanTask&) {};
   const std::string csv =
@@ -386,7 +382,8 @@ TEST(CleanFile, OfACompressedFileIsPlainText) {
     GTEST_SKIP() << "no digits.csv.gz; set BILEVEL_DATA to the folder that holds sklearn/";
   CleanTask task = task_for(digits());
   const CleanData c = prepare_clean(task);
-  const std::string whole = text_without(task, c, {}), less = text_without(task, c, {1, 1797});
+  const std::string whole = text_without(task.data, task.reading, c, {}),
+                    less = text_without(task.data, task.reading, c, {1, 1797});
   EXPECT_EQ(std::count(whole.begin(), whole.end(), '\n'), 1797);
   const std::size_t first = whole.find('\n') + 1, last = whole.rfind('\n', whole.size() - 2) + 1;
   EXPECT_EQ(less, whole.substr(first, last - first));
@@ -396,7 +393,7 @@ TEST(CleanFile, RefusesWhatHasNoLines) {
   CleanTask task = task_for("x");
   const auto says = [&](const std::string& format) {
     try {
-      require_lines(task, format);
+      require_lines(task.data, task.reading, format);
       return std::string();
     } catch (const InvalidInput& error) {
       return std::string(error.what());
@@ -404,8 +401,8 @@ TEST(CleanFile, RefusesWhatHasNoLines) {
   };
   EXPECT_EQ(says("csv"), "");
   EXPECT_EQ(says("libsvm"), "");
-  EXPECT_NE(says("idx").find("use --ranking"), std::string::npos);
-  EXPECT_NE(says("npy").find("use --ranking"), std::string::npos);
+  EXPECT_NE(says("idx").find("and x is idx"), std::string::npos);
+  EXPECT_NE(says("npy").find("and x is npy"), std::string::npos);
   task.reading.labels = "labels.txt";
   EXPECT_NE(says("csv").find("labels.txt"), std::string::npos);
 }

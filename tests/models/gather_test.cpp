@@ -1,6 +1,6 @@
 // Which cells of a dense file need not be stored.
 
-#include <bilevel/models/gather.hpp>
+#include "models/gather.hpp"
 
 #include <numeric>
 #include <random>

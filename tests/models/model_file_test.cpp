@@ -1,6 +1,6 @@
 // Measures of quality against their definitions, and models written to a file and read back.
 
-#include <bilevel/models/model_file.hpp>
+#include <bilevel/models/saved_model.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -9,15 +9,20 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include <bilevel/files/atomic_file.hpp>
 
+#include "models/make_saved.hpp"
 #include "scratch.hpp"
-#include <bilevel/models/example.hpp>
-#include <bilevel/models/fold_model.hpp>
-#include <bilevel/models/quality.hpp>
+#include "task.hpp"
+#include "models/fold_model.hpp"
+#include "models/judged.hpp"
 
 namespace bilevel::models {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 using bilevel::problems::kernels::Loss;
 
@@ -167,7 +172,7 @@ class ModelFile : public testing::Test {
     model.hyperparameters = {"strong_1", "echo_1_3", "noise_12_5"};
     model.log_lambda = Vec::LinSpaced(3, -10, 1e-17);
   }
-  SavedModel back(const std::string& text) { return read_model(write("model", text)); }
+  SavedModel back(const std::string& text) { return SavedModel::load(write("model", text)); }
   std::string refused(const std::string& text) {
     try {
       back(text);
@@ -181,7 +186,7 @@ class ModelFile : public testing::Test {
 };
 
 TEST_F(ModelFile, ComesBackAsItWas) {
-  const std::string text = model_text(model, "1.2.3");
+  const std::string text = model.text();
   const SavedModel m = back(text);
   EXPECT_EQ(m.model, model.model);
   EXPECT_EQ(m.columns, model.columns);
@@ -195,7 +200,7 @@ TEST_F(ModelFile, ComesBackAsItWas) {
   EXPECT_EQ(m.schema.target_levels, model.schema.target_levels);
   ASSERT_EQ(m.schema.columns.size(), model.schema.columns.size());
   EXPECT_EQ(m.schema.columns.back().kind, bilevel::data::ColumnKind::target);
-  EXPECT_EQ(model_text(m, "1.2.3"), text);
+  EXPECT_EQ(m.text(), text);
 }
 
 TEST_F(ModelFile, MarginsAreTheSameDenseAndSparse) {
@@ -232,7 +237,7 @@ TEST_F(ModelFile, EndlessFilesAreNotReadToTheirEnd) {
 }
 
 TEST_F(ModelFile, DamagedOnesAreRefused) {
-  const std::string text = model_text(model, "1.2.3");
+  const std::string text = model.text();
   for (std::size_t length = 0; length + 2 < text.size(); length += 97)
     EXPECT_NE(refused(text.substr(0, length)).find("--save"), std::string::npos) << length;
   const Json good = Json::parse(text);
@@ -290,7 +295,7 @@ TEST_F(ModelFile, DamagedOnesAreRefused) {
     }
   EXPECT_NE(refused("[]"), "");
   EXPECT_NE(refused(std::string("\0\1\2\377", 4)), "");
-  EXPECT_THROW(read_model(scratch("no_model")), InvalidInput);
+  EXPECT_THROW(SavedModel::load(scratch("no_model")), InvalidInput);
 }
 
 }  // namespace

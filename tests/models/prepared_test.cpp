@@ -33,7 +33,7 @@ Vec raw(const Prepared& p, Index i) {
   return out.cwiseProduct(p.stored_scale) + p.stored_shift;
 }
 
-Vec standardised(const Prepared& p, const Part& part, Index i) {
+Vec standardised(const Prepared& p, const Split& part, Index i) {
   Vec out = Vec::Zero(static_cast<Index>(p.names.size()));
   p.samples.matrix->for_each(i, [&](Index j, double value) { out[j] = value; });
   return (out - part.standardisation.shift).cwiseProduct(part.standardisation.inverse_scale);
@@ -49,7 +49,7 @@ void expect_partition(const Prepared& p, Index rows) {
   for (Index i = 1; i <= rows; ++i) expected.insert(i);
   EXPECT_EQ(sources, expected) << "each row of the file exactly once";
   std::multiset<Index> judges;
-  for (const Part& part : p.folds) {
+  for (const Split& part : p.folds) {
     std::vector<Index> both = rows_in(part.training);
     EXPECT_FALSE(both.empty());
     for (const Index i : rows_in(part.validation)) both.push_back(i), judges.insert(i);
@@ -70,7 +70,7 @@ void expect_partition(const Prepared& p, Index rows) {
   }
 }
 
-void expect_standardised(const Prepared& p, const Part& part) {
+void expect_standardised(const Prepared& p, const Split& part) {
   const std::vector<Index> rows = rows_in(part.training);
   Vec mean = Vec::Zero(static_cast<Index>(p.names.size())), square = mean;
   for (const Index i : rows) {
@@ -100,7 +100,7 @@ TEST(Prepared, KFoldsUseEveryRowOnce) {
         EXPECT_TRUE(p.refits);
         EXPECT_EQ(p.test_rows, std::llround(40 * std::stod(test)));
         expect_partition(p, 40);
-        for (const Part& part : p.folds) expect_standardised(p, part);
+        for (const Split& part : p.folds) expect_standardised(p, part);
         expect_standardised(p, p.final);
         EXPECT_EQ(rows_in(p.final.training).size(), static_cast<std::size_t>(p.training_rows));
         const Eigen::MatrixXd x = Table{}.values();
@@ -111,7 +111,7 @@ TEST(Prepared, KFoldsUseEveryRowOnce) {
                     Table{}.target(source));
         }
         // Stratified: the classes' shares differ by at most one row.
-        for (const Part& part : p.folds) {
+        for (const Split& part : p.folds) {
           long difference = 0;
           for (const Index i : rows_in(part.validation))
             difference += (*p.samples.classes)[static_cast<std::size_t>(i)] ? 1 : -1;
@@ -167,7 +167,7 @@ TEST(Prepared, ASplitColumnDecides) {
   EXPECT_EQ(folds.folds.size(), 3U);
   EXPECT_EQ(folds.test_rows, 8);
   expect_partition(folds, 40);
-  for (const Part& part : folds.folds) expect_standardised(folds, part);
+  for (const Split& part : folds.folds) expect_standardised(folds, part);
   EXPECT_EQ(rows_in(folds.folds[0].validation).size(), 16U);
 
   // Rows to train on and to test by, none to judge by: either folds of the training rows or a word about it.
@@ -306,7 +306,7 @@ TEST(Prepared, WhereMostCellsOfAColumnAgreeOnlyTheOthersAreStored) {
       EXPECT_LE((raw(p, i) - cells.row(p.source_rows[static_cast<std::size_t>(i)] - 1).transpose()).norm(),
                 1e-14);
     if (standardize)
-      for (const Part& part : p.folds) expect_standardised(p, part);
+      for (const Split& part : p.folds) expect_standardised(p, part);
     task.reading.storage = Storage::dense;
     EXPECT_FALSE(prepare(task).samples.matrix->sparse());
   }

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <Eigen/Core>
 
-#include <bilevel/models/task.hpp>
+#include "task.hpp"
 
 namespace bilevel::models {
 

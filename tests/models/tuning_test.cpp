@@ -19,8 +19,9 @@
 
 #include <bilevel/problems/kernels.hpp>
 
+#include "models/folds.hpp"
 #include "scratch.hpp"
-#include <bilevel/models/example.hpp>
+#include "task.hpp"
 
 namespace bilevel::models {
 namespace {
@@ -52,7 +53,7 @@ Task example() {
 }
 
 /// What holds for every run that ends well.
-void expect_good(const Task& task, const Prepared& p, const TuneResult& r) {
+void expect_good(const Task& task, const Prepared& p, const Tuned& r) {
   EXPECT_EQ(r.summary.status, bilevel::Status::converged) << r.summary.message;
   EXPECT_EQ(r.summary.certificate.verdict, bilevel::Verdict::trusted) << r.summary.certificate.reason;
   EXPECT_LE(r.summary.gradient_norm, task.tolerance);
@@ -65,12 +66,12 @@ void expect_good(const Task& task, const Prepared& p, const TuneResult& r) {
     EXPECT_LE(point.log_lambda, task.upper);
   }
   EXPECT_NEAR(r.grid.validation_loss, least, 1e-5 * std::abs(least) + 1e-9);
-  EXPECT_LE(r.tuned.validation_loss, r.grid.validation_loss);
-  ASSERT_EQ(r.tuned.theta.size(), p.penalties.count + p.elastic());
-  EXPECT_GE(r.tuned.theta.minCoeff(), task.lower);
-  EXPECT_LE(r.tuned.theta.maxCoeff(), task.upper);
-  EXPECT_EQ(r.tuned.test.has_value(), p.has_test);
-  EXPECT_EQ(r.tuned.validation.rows, p.held_out ? p.validation_rows : p.training_rows);
+  EXPECT_LE(r.chosen.validation_loss, r.grid.validation_loss);
+  ASSERT_EQ(r.chosen.theta.size(), p.penalties.count + p.elastic());
+  EXPECT_GE(r.chosen.theta.minCoeff(), task.lower);
+  EXPECT_LE(r.chosen.theta.maxCoeff(), task.upper);
+  EXPECT_EQ(r.chosen.test.has_value(), p.has_test);
+  EXPECT_EQ(r.chosen.validation.rows, p.held_out ? p.validation_rows : p.training_rows);
   EXPECT_GT(r.seconds, 0);
 }
 
@@ -84,15 +85,15 @@ Vec raw(const Prepared& p, Index i) {
 TEST(Tuning, TheExampleShowsItsStructure) {
   const Task task = example();
   const Prepared p = prepare(task);
-  const TuneResult r = tune(task, p, {});
+  const Tuned r = tune(task, p, {});
   expect_good(task, p, r);
   EXPECT_EQ(r.summary.certificate.kind, bilevel::Kind::rigorous);
-  EXPECT_LT(r.tuned.validation_loss, 0.95 * r.grid.validation_loss) << "sixty penalties should pay";
-  EXPECT_LT(r.tuned.test->loss, r.grid.test->loss);
+  EXPECT_LT(r.chosen.validation_loss, 0.95 * r.grid.validation_loss) << "sixty penalties should pay";
+  EXPECT_LT(r.chosen.test->loss, r.grid.test->loss);
   double strong = 0, noise = 0;
   int strongs = 0, noises = 0;
   for (std::size_t j = 0; j < p.names.size(); ++j) {
-    const double theta = r.tuned.theta[static_cast<Index>(j)];
+    const double theta = r.chosen.theta[static_cast<Index>(j)];
     if (p.names[j].starts_with("strong")) strong += theta, ++strongs;
     if (p.names[j].starts_with("noise")) noise += theta, ++noises;
   }
@@ -106,24 +107,24 @@ TEST(Tuning, TheExampleShowsItsStructure) {
   for (const auto& [first, last] : p.final.validation)
     for (Index i = first; i < last; ++i, ++rows) {
       const Index d = static_cast<Index>(p.names.size());
-      const double margin = raw(p, i).dot(r.tuned.raw.head(d)) + r.tuned.raw[d], y = (*p.samples.labels)[i];
+      const double margin = raw(p, i).dot(r.chosen.raw.head(d)) + r.chosen.raw[d], y = (*p.samples.labels)[i];
       loss += std::log1p(std::exp(-y * margin));
       right += (margin > 0) == (y > 0);
     }
-  EXPECT_NEAR(r.tuned.test->loss, loss / static_cast<double>(rows), 1e-10);
-  EXPECT_NEAR(*r.tuned.test->accuracy, right / static_cast<double>(rows), 1e-12);
-  EXPECT_EQ(r.tuned.test->rows, rows);
+  EXPECT_NEAR(r.chosen.test->loss, loss / static_cast<double>(rows), 1e-10);
+  EXPECT_NEAR(*r.chosen.test->accuracy, right / static_cast<double>(rows), 1e-12);
+  EXPECT_EQ(r.chosen.test->rows, rows);
 }
 
 TEST(Tuning, TheSameEveryTimeWithAnyNumberOfThreads) {
   Task task = example();
   task.iterations = 12;
   const Prepared p = prepare(task);
-  const TuneResult first = tune(task, p, {});
-  const auto expect_same = [&](const TuneResult& r) {
-    EXPECT_EQ(r.tuned.theta, first.tuned.theta);
-    EXPECT_EQ(r.tuned.raw, first.tuned.raw);
-    EXPECT_EQ(r.tuned.validation_loss, first.tuned.validation_loss);
+  const Tuned first = tune(task, p, {});
+  const auto expect_same = [&](const Tuned& r) {
+    EXPECT_EQ(r.chosen.theta, first.chosen.theta);
+    EXPECT_EQ(r.chosen.raw, first.chosen.raw);
+    EXPECT_EQ(r.chosen.validation_loss, first.chosen.validation_loss);
     for (std::size_t k = 0; k < r.points.size(); ++k)
       EXPECT_EQ(r.points[k].validation_loss, first.points[k].validation_loss);
   };
@@ -135,14 +136,14 @@ TEST(Tuning, TheSameEveryTimeWithAnyNumberOfThreads) {
   }
   bilevel::problems::kernels::set_threads(before);
   task.seed = 2;
-  EXPECT_NE(tune(task, prepare(task), {}).tuned.theta, first.tuned.theta);
+  EXPECT_NE(tune(task, prepare(task), {}).chosen.theta, first.chosen.theta);
 }
 
 TEST(Tuning, AnInterruptedRunGoesOnToTheSameBits) {
   Task task = example();
   task.iterations = 15;
   const Prepared p = prepare(task);
-  const Vec expected = tune(task, p, {}).tuned.theta;
+  const Vec expected = tune(task, p, {}).chosen.theta;
   const std::string path = scratch("ckpt");
   for (const int stop : {1, 20, 22, 30}) {  // the first 21 reports are those of the grid
     SCOPED_TRACE(stop);
@@ -152,20 +153,20 @@ TEST(Tuning, AnInterruptedRunGoesOnToTheSameBits) {
     int reports = 0;
     control.progress = [&](const std::string&) { ++reports; };
     control.interrupted = [&] { return reports >= stop; };
-    const TuneResult cut = tune(task, p, control);
+    const Tuned cut = tune(task, p, control);
     EXPECT_TRUE(cut.interrupted);
     EXPECT_EQ(std::filesystem::exists(path + ".grid"), stop > 1);
     EXPECT_EQ(std::filesystem::exists(path), stop > 21);
     if (stop <= 21) {
       EXPECT_EQ(cut.points.size(), static_cast<std::size_t>(stop - 1))
           << "the fit that was under way is not kept";
-      EXPECT_FALSE(cut.tuned.fitted);
+      EXPECT_FALSE(cut.chosen.fitted);
     }
     control.interrupted = [] { return false; };
     control.resume = true;
-    const TuneResult whole = tune(task, p, control);
+    const Tuned whole = tune(task, p, control);
     EXPECT_FALSE(whole.interrupted);
-    EXPECT_EQ(whole.tuned.theta, expected);
+    EXPECT_EQ(whole.chosen.theta, expected);
     // Somebody else's run is refused.
     control.identity = "another run";
     EXPECT_THROW(tune(task, p, control), InvalidInput);
@@ -191,14 +192,14 @@ TEST(Tuning, AnEndBetweenTheGridAndTheFirstEvaluationStillHasAModel) {
   int reports = 0;
   control.progress = [&](const std::string&) { ++reports; };
   control.interrupted = [&] { return reports >= task.grid && points_in(control.checkpoint + ".grid") == 21; };
-  const TuneResult cut = tune(task, p, control);
+  const Tuned cut = tune(task, p, control);
   EXPECT_TRUE(cut.interrupted);
   EXPECT_EQ(cut.points.size(), 21U);
   EXPECT_EQ(cut.summary.evaluations, 0);
   EXPECT_TRUE(std::filesystem::exists(control.checkpoint + ".grid")) << "it goes on from there";
-  ASSERT_TRUE(cut.tuned.fitted);
-  EXPECT_EQ(cut.tuned.theta, cut.grid.theta) << "the best single λ";
-  EXPECT_TRUE(cut.tuned.test.has_value());
+  ASSERT_TRUE(cut.chosen.fitted);
+  EXPECT_EQ(cut.chosen.theta, cut.grid.theta) << "the best single λ";
+  EXPECT_TRUE(cut.chosen.test.has_value());
   for (const char* ending : {"", ".grid"}) std::filesystem::remove(control.checkpoint + ending);
 }
 
@@ -213,13 +214,13 @@ TEST(Tuning, ATimeLimitAfterTheGridStillHasAModel) {
     if (what.find("looking closer") != std::string::npos)
       std::this_thread::sleep_for(std::chrono::milliseconds(3100));
   };
-  const TuneResult cut = tune(task, p, control);
+  const Tuned cut = tune(task, p, control);
   EXPECT_EQ(cut.summary.status, bilevel::Status::time_limit) << cut.summary.message;
   EXPECT_FALSE(cut.interrupted);
   EXPECT_EQ(cut.choice.kind, "single");
-  ASSERT_TRUE(cut.tuned.fitted && cut.grid.fitted);
-  EXPECT_EQ(cut.tuned.theta, cut.grid.theta);
-  EXPECT_TRUE(cut.tuned.test.has_value());
+  ASSERT_TRUE(cut.chosen.fitted && cut.grid.fitted);
+  EXPECT_EQ(cut.chosen.theta, cut.grid.theta);
+  EXPECT_TRUE(cut.chosen.test.has_value());
 }
 
 TEST(Tuning, ADamagedGridIsNotGoneOnWith) {
@@ -311,7 +312,7 @@ double ridge_by_hand(const Prepared& p, const Vec& theta, double* train = nullpt
   const Index d = static_cast<Index>(p.names.size());
   double validation = 0;
   if (train) *train = 0;
-  for (const Part& part : p.folds) {
+  for (const Split& part : p.folds) {
     std::vector<Index> rows, judges;
     for (const auto& [a, b] : part.training)
       for (Index i = a; i < b; ++i) rows.push_back(i);
@@ -354,11 +355,11 @@ TEST(Tuning, RidgeAgreesWithNormalEquationsFoldByFold) {
     task.tolerance = 1e-8;
     task.reading.storage = sparse ? bilevel::data::Storage::sparse : bilevel::data::Storage::dense;
     const Prepared p = prepare(task);
-    const TuneResult r = tune(task, p, {});
+    const Tuned r = tune(task, p, {});
     expect_good(task, p, r);
-    for (const Fitted* fitted : {&r.tuned, &r.grid, &r.standard}) {
+    for (const Fitted* fitted : {&r.chosen, &r.grid, &r.standard}) {
       double train = 0;
-      const Vec theta = fitted == &r.tuned ? fitted->theta : Vec::Constant(6, fitted->theta[0]);
+      const Vec theta = fitted == &r.chosen ? fitted->theta : Vec::Constant(6, fitted->theta[0]);
       EXPECT_NEAR(fitted->validation_loss, ridge_by_hand(p, theta, &train), 1e-8);
       EXPECT_NEAR(fitted->train_loss, train, 1e-8);
     }
@@ -369,17 +370,17 @@ TEST(Tuning, RidgeAgreesWithNormalEquationsFoldByFold) {
     for (const auto& [first, last] : p.final.validation)
       for (Index i = first; i < last; ++i) {
         const double target = (*p.samples.labels)[i] * p.target_scale + p.target_shift;
-        square += std::pow(raw(p, i).dot(r.tuned.raw.head(6)) + r.tuned.raw[6] - target, 2);
+        square += std::pow(raw(p, i).dot(r.chosen.raw.head(6)) + r.chosen.raw[6] - target, 2);
       }
-    EXPECT_NEAR(*r.tuned.test->rmse, std::sqrt(square / static_cast<double>(p.test_rows)), 1e-9);
+    EXPECT_NEAR(*r.chosen.test->rmse, std::sqrt(square / static_cast<double>(p.test_rows)), 1e-9);
     // The projected gradient, by differences of the whole computation, in units of the target.
     for (Index j = 0; j < 6; ++j) {
       const auto value = [&](double shift) {
-        Vec moved = r.tuned.theta;
+        Vec moved = r.chosen.theta;
         moved[j] += shift;
         return ridge_by_hand(p, moved);
       };
-      const double slope = (value(1e-3) - value(-1e-3)) / 2e-3, theta = r.tuned.theta[j];
+      const double slope = (value(1e-3) - value(-1e-3)) / 2e-3, theta = r.chosen.theta[j];
       const auto bound = at_bound(r, theta);
       EXPECT_LE(slope, bound == "lower" ? 1e300 : 1e-5) << p.names[static_cast<std::size_t>(j)];
       EXPECT_GE(slope, bound == "upper" ? -1e300 : -1e-5) << p.names[static_cast<std::size_t>(j)];
@@ -392,9 +393,9 @@ TEST(Tuning, FurtherStartsNeverHurt) {
   task.penalty = Penalty::per_group;
   task.group_separator = '_';
   const Prepared p = prepare(task);
-  const double one = tune(task, p, {}).tuned.validation_loss;
+  const double one = tune(task, p, {}).chosen.validation_loss;
   task.starts = {-5, 3};
-  EXPECT_LE(tune(task, p, {}).tuned.validation_loss, one + 1e-12);
+  EXPECT_LE(tune(task, p, {}).chosen.validation_loss, one + 1e-12);
 }
 
 TEST(Tuning, NoStepsAtAllKeepTheGrid) {
@@ -402,9 +403,9 @@ TEST(Tuning, NoStepsAtAllKeepTheGrid) {
   task.iterations = 0;
   task.grid = 5;
   const Prepared p = prepare(task);
-  const TuneResult r = tune(task, p, {});
+  const Tuned r = tune(task, p, {});
   EXPECT_EQ(r.summary.status, bilevel::Status::iteration_limit);
-  EXPECT_NEAR(r.tuned.validation_loss, r.grid.validation_loss, 1e-12);
+  EXPECT_NEAR(r.chosen.validation_loss, r.grid.validation_loss, 1e-12);
 }
 
 TEST(Tuning, ManyPenaltiesAndFewJudgesAreWarnedAbout) {
@@ -414,10 +415,10 @@ TEST(Tuning, ManyPenaltiesAndFewJudgesAreWarnedAbout) {
   task.test = "0";
   task.validation = "0.3";
   const Prepared p = prepare(task);
-  const TuneResult r = tune(task, p, {});
+  const Tuned r = tune(task, p, {});
   ASSERT_FALSE(r.warnings.empty());
-  EXPECT_NE(r.warnings[0].find("--test"), std::string::npos);
-  EXPECT_NE(r.warnings[0].find("--cv"), std::string::npos);
+  EXPECT_NE(r.warnings[0].find("TuneOptions.test"), std::string::npos);
+  EXPECT_NE(r.warnings[0].find("TuneOptions.folds"), std::string::npos);
 }
 
 TEST(Tuning, PenaltiesThatOverfitTheirJudgesAreWarnedAbout) {
@@ -444,12 +445,12 @@ TEST(Tuning, PenaltiesThatOverfitTheirJudgesAreWarnedAbout) {
   task.test = write("many.csv", 4000);
   task.model = Model::logistic;
   task.validation = "0.3";
-  const TuneResult held = tune(task, prepare(task), {});
-  ASSERT_LT(held.tuned.validation_loss, held.grid.validation_loss) << "seed " << seed;
-  ASSERT_GT(held.tuned.test->loss, held.grid.test->loss) << "seed " << seed;
+  const Tuned held = tune(task, prepare(task), {});
+  ASSERT_LT(held.chosen.validation_loss, held.grid.validation_loss) << "seed " << seed;
+  ASSERT_GT(held.chosen.test->loss, held.grid.test->loss) << "seed " << seed;
   ASSERT_FALSE(held.warnings.empty());
   EXPECT_NE(held.warnings.back().find("overfit"), std::string::npos) << held.warnings.back();
-  EXPECT_NE(held.warnings.back().find("--cv 5"), std::string::npos) << held.warnings.back();
+  EXPECT_NE(held.warnings.back().find("TuneOptions.folds = 5"), std::string::npos) << held.warnings.back();
 
   task.penalty = Penalty::global;
   task.test = scratch("many.csv");
@@ -477,12 +478,12 @@ TEST(Tuning, ADescentThatStartsOnAPlateauGetsASecondStart) {
     task.test = "0";
     task.lower = -20;
     task.upper = 20;
-    const TuneResult r = tune(task, prepare(task), {});
+    const Tuned r = tune(task, prepare(task), {});
     if (r.grid.theta[0] < 15) continue;
     ++plateaus;
     EXPECT_EQ(r.summary.status, bilevel::Status::converged) << "seed " << seed << ": " << r.summary.message;
     EXPECT_GT(r.summary.iterations, 0) << "seed " << seed;
-    EXPECT_LT(r.tuned.validation_loss, 0.98 * r.grid.validation_loss) << "seed " << seed;
+    EXPECT_LT(r.chosen.validation_loss, 0.98 * r.grid.validation_loss) << "seed " << seed;
   }
   EXPECT_GE(plateaus, 1);
 }
@@ -508,17 +509,17 @@ TEST_P(OnRealData, OnePenaltyAFeatureIsNeverWorseThanTheBestSingleOne) {
   task.reading.skip = GetParam().skip;
   task.model = GetParam().model;
   const Prepared p = prepare(task);
-  const TuneResult r = tune(task, p, {});
+  const Tuned r = tune(task, p, {});
   expect_good(task, p, r);
   // The best single λ of all, found by tuning it, not only that of the grid.
   Task single = task;
   single.penalty = Penalty::global;
   const Prepared whole = prepare(single);
-  const TuneResult best = tune(single, whole, {});
+  const Tuned best = tune(single, whole, {});
   expect_good(single, whole, best);
   const double slack = 1e-9 * std::abs(r.grid.validation_loss);
-  EXPECT_LE(best.tuned.validation_loss, r.grid.validation_loss + slack);
-  EXPECT_LE(r.tuned.validation_loss, best.tuned.validation_loss + slack);
+  EXPECT_LE(best.chosen.validation_loss, r.grid.validation_loss + slack);
+  EXPECT_LE(r.chosen.validation_loss, best.chosen.validation_loss + slack);
 }
 
 INSTANTIATE_TEST_SUITE_P(Tuning, OnRealData,

@@ -15,14 +15,16 @@ struct CleanTruth {
   double precision = 0, recall = 0, f1 = 0;
 };
 
-struct CleanResult {
+/// What `clean` found.
+struct Cleaned {
   bilevel::Summary summary;
   Vec weights;                 ///< σ(θ_i) of the training rows
   std::vector<int> predicted;  ///< what the final model says about them
   std::vector<Index> order;    ///< training rows, the most suspicious first
   /// The first so many of them look mislabelled: they weigh less than the threshold and the model disagrees.
   Index flagged = 0;
-  Index light = 0;  ///< all that weigh less than the threshold
+  std::vector<Index> flagged_rows;  ///< their numbers in the data, counted from 1, ascending
+  Index light = 0;                  ///< all that weigh less than the threshold
   double loss_before = bilevel::unknown, loss_after = bilevel::unknown;  ///< on the trusted rows
   /// On the test rows: all weights one, and the learned weights.
   std::optional<double> accuracy_before, accuracy_after;
@@ -30,12 +32,18 @@ struct CleanResult {
   std::vector<std::string> warnings;
   double seconds = 0;
   bool interrupted = false;
+
+  /// Whether it ended where it was to, and the last gradient can be trusted.
+  bool trustworthy() const;
 };
 
 /// θ_i stays within ±this: a weight of 4.5·10⁻⁵ is none, and beyond it σ is too flat to find back.
 inline constexpr double clean_bound = 10;
 
 /// Learns one weight for each training row so that the model trained with them does well on the trusted rows.
-CleanResult clean(const CleanTask& task, const CleanData& data, const TuneControl& control);
+/// Throws InvalidInput where data or options are wrong; how the run ended is in the result's summary.
+Cleaned clean(CleaningData data, const CleanOptions& options, const TuneControl& control = {});
+/// The same of data that `prepare_clean` has split by the same options.
+Cleaned clean(const CleanData& data, const CleanOptions& options, const TuneControl& control = {});
 
 }  // namespace bilevel::models

@@ -8,7 +8,7 @@
 
 #include <bilevel/problems/penalised_model.hpp>
 
-#include <bilevel/models/task.hpp>
+#include <bilevel/models/tune_options.hpp>
 
 namespace bilevel::models {
 
@@ -17,20 +17,20 @@ using bilevel::problems::RowRange;
 using bilevel::problems::Standardisation;
 
 /// Rows to train on, rows to judge by, and how the features are standardised: learned on the former alone.
-struct Part {
+struct Split {
   std::vector<RowRange> training, validation;
   Standardisation standardisation;
 };
 
-/// The data of a task, read, split and in memory once: rows are ordered so that every part is a range or two.
+/// Data that are split, standardised and in memory once: rows are ordered so that every part is a range or two.
 struct Prepared {
   Model model = Model::ridge;  ///< never automatic
   bilevel::problems::Samples samples;
-  std::vector<Part> folds;  ///< one for a hold-out
-  Part final;               ///< what the model that is kept is trained on; its validation rows are the test's
+  std::vector<Split> folds;  ///< one for a hold-out
+  Split final;               ///< what the model that is kept is trained on; its validation rows are the test's
   bool has_test = false;
   bool intercept = true;
-  bool held_out = false;  ///< by --validation: `folds` has one element
+  bool held_out = false;  ///< judged by rows held out instead of folds: `folds` has one element
   bool refits = false;    ///< `final` is trained on other rows than folds[0]
 
   Index training_rows = 0, validation_rows = 0, test_rows = 0;
@@ -61,7 +61,10 @@ struct Prepared {
   std::vector<std::string> notes;
 };
 
-/// Reads and splits. Throws InvalidInput with what is wrong and what to do.
-Prepared prepare(const Task& task);
+/// Splits the data and makes them ready for `tune`. Throws InvalidInput with what is wrong and what to do.
+Prepared prepare(TuningData data, const TuneOptions& options);
+
+/// Everything that makes a run on these data what it is: a run of another identity is not gone on with.
+std::string identity_of(const Prepared& prepared, const TuneOptions& options);
 
 }  // namespace bilevel::models

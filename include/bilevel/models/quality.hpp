@@ -1,51 +1,37 @@
 #pragma once
 
 #include <optional>
-#include <utility>
+#include <string>
 #include <vector>
 
-#include <bilevel/models/prepared.hpp>
+#include <Eigen/Core>
+
+#include <bilevel/problem/equilibrium.hpp>
 
 namespace bilevel::models {
 
 /// How well a model does on some rows. Measures that its kind does not have are empty.
 struct Quality {
-  Index rows = 0;
+  Eigen::Index rows = 0;
   double loss = bilevel::unknown;            ///< mean, by weight, in units of the target
   double standard_error = bilevel::unknown;  ///< of that mean
   std::optional<double> accuracy, auc, rmse, r2;
 };
 
-/// Margins and losses of rows, gathered from one or several parts.
-class Judged {
- public:
-  explicit Judged(const Prepared& prepared) : prepared_(prepared) {}
-  /// The rows of a loss at the stored coefficients u.
-  void add(bilevel::problems::DataLoss& loss, const Vec& u);
-  Quality quality() const;
-  /// Row by row, in units of the target.
-  std::vector<double> losses() const;
-  const std::vector<double>& weights() const { return weights_; }
-
- private:
-  const Prepared& prepared_;
-  std::vector<double> losses_, weights_, margins_, labels_;
-  std::vector<int> classes_;
+/// A model with the penalties θ of a family, and how well it does. Losses are in units of the target.
+struct Fitted {
+  Eigen::VectorXd theta;
+  Eigen::VectorXd log_lambda;             ///< of each penalty that is reported …
+  std::vector<std::string> names;         ///< … and what it is called
+  Eigen::VectorXd coefficients;           ///< of the standardised features, then the intercepts, in units of the target
+  Eigen::VectorXd raw;                    ///< the same of the features as the data have them
+  double train_loss = bilevel::unknown;   ///< mean over the folds, without the penalty
+  double validation_loss = bilevel::unknown;
+  Quality validation;
+  std::optional<Quality> test;
+  std::vector<double> test_losses, test_weights;  ///< row by row
+  std::string warning;                            ///< what makes its derivative doubtful; empty if nothing
+  bool fitted = false;  ///< false: the run was to end before it was; all but θ is unknown
 };
-
-/// The mean by weight, and its standard error.
-std::pair<double, double> weighted_mean(const std::vector<double>& values,
-                                        const std::vector<double>& weights);
-
-/// The same of above less below, row by row: both face the same rows, and their differences tell.
-std::pair<double, double> mean_difference(std::vector<double> above, const std::vector<double>& below,
-                                          const std::vector<double>& weights);
-
-/// (Σ w|ℓ|)²/Σ (wℓ)²: how many rows make up a loss, were all of theirs the same.
-double rows_that_count(const std::vector<double>& losses, const std::vector<double>& weights);
-
-/// Area under the receiver operating characteristic, ties counted half; empty with one class only.
-std::optional<double> area_under_curve(const std::vector<double>& scores, const std::vector<double>& labels,
-                                       const std::vector<double>& weights);
 
 }  // namespace bilevel::models

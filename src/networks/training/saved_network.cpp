@@ -11,12 +11,12 @@
 #include <bilevel/networks/layered_circuit.hpp>
 #include <bilevel/networks/netlist.hpp>
 
-#include <bilevel/models/schema_json.hpp>
 #include <bilevel/networks/propagation.hpp>
 #include <bilevel/networks/training_options.hpp>
 #include <bilevel/version.hpp>
 
 #include "inputs.hpp"
+#include "models/schema_json.hpp"
 
 namespace bilevel::networks {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <bilevel/problems/model_matrix.hpp>
 
-#include <bilevel/models/layout.hpp>
+#include "layout.hpp"
 
 namespace bilevel::models {
 

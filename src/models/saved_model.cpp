@@ -1,4 +1,4 @@
-#include <bilevel/models/model_file.hpp>
+#include <bilevel/models/saved_model.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -8,12 +8,17 @@
 #include <bilevel/files/atomic_file.hpp>
 #include <bilevel/encoding/foreign_json.hpp>
 
-#include <bilevel/models/schema_json.hpp>
+#include <bilevel/data/moments.hpp>
+#include <bilevel/version.hpp>
+
+#include "make_saved.hpp"
+#include "schema_json.hpp"
 
 namespace bilevel::models {
 namespace {
 
 namespace data = bilevel::data;
+using Json = nlohmann::ordered_json;
 
 constexpr std::string_view model_format = "bilevel-model";
 constexpr int model_version = 1;
@@ -40,8 +45,9 @@ SavedModel make_saved(const Prepared& p, const Fitted& fitted) {
           fitted.raw, p.imputed, p.imputes, fitted.names, fitted.log_lambda};
 }
 
-std::string model_text(const SavedModel& m, const std::string& program_version) {
-  Json j{{"format", model_format}, {"version", model_version}, {"program", program_version}};
+std::string SavedModel::text() const {
+  const SavedModel& m = *this;
+  Json j{{"format", model_format}, {"version", model_version}, {"program", bilevel::version}};
   j["model"] = name(m.model);
   j["classes"] = m.classes;
   j["outputs"] = m.outputs;
@@ -61,9 +67,9 @@ std::string model_text(const SavedModel& m, const std::string& program_version) 
   return j.dump(1) + "\n";
 }
 
-SavedModel read_model(const std::string& path) {
+SavedModel SavedModel::load(const std::string& path) {
   const auto refuse = [&](const std::string& why) {
-    return InvalidInput(fmt::format("{}: {}; a model is written by bilevel tune --save FILE", path, why));
+    return InvalidInput(fmt::format("{}: {}; a model is written by Tuned::save, or by bilevel tune --save FILE", path, why));
   };
   const std::optional<std::string> text = bilevel::read_json_file(path);
   if (!text) throw refuse("the file cannot be read");
@@ -114,6 +120,56 @@ SavedModel read_model(const std::string& path) {
   } catch (const InvalidInput& error) {
     throw refuse(error.what());
   }
+}
+
+void SavedModel::save(const std::string& path) const {
+  if (const std::string problem = bilevel::replace_file(path, text()); !problem.empty())
+    throw InvalidInput(problem);
+}
+
+std::vector<std::string> SavedModel::names() const {
+  std::vector<std::string> used;
+  for (const Index column : columns) used.push_back(schema.names[static_cast<std::size_t>(column)]);
+  return used;
+}
+
+data::Dataset SavedModel::read(const std::string& path, data::ReadOptions options) const {
+  options.target_optional = true;
+  if (imputes) options.missing = data::Missing::mean;
+  return data::read(path, options, &schema);
+}
+
+Predictions SavedModel::predict(data::Dataset rows) const {
+  if (imputed.size() > 0) data::impute(rows, imputed);
+  Predictions p;
+  p.notes = rows.notes;
+  p.margins = bilevel::models::margins(*this, rows);
+  for (Index i = 0; i < p.margins.rows(); ++i)
+    if (!p.margins.row(i).allFinite())
+      throw InvalidInput(fmt::format("{}: row {} gives no finite prediction: a value is missing or too large",
+                                     rows.source, i + 1));
+  if (model.probable()) p.probabilities = bilevel::models::probabilities(*this, p.margins);
+  p.values.resize(p.margins.rows());
+  for (Index i = 0; i < p.margins.rows(); ++i) {
+    if (model.classifies()) {
+      Index best = p.margins(i, 0) > 0 ? 1 : 0;
+      if (outputs > 1) p.margins.row(i).maxCoeff(&best);
+      p.values[i] = static_cast<double>(best);
+    } else {
+      p.values[i] = model.loss_kind().predicted(p.margins(i, 0));
+    }
+  }
+  return p;
+}
+
+Predictions SavedModel::predict(const Eigen::MatrixXd& rows) const {
+  if (rows.cols() != schema.features)
+    throw InvalidInput(fmt::format("the rows have {} columns, and the model was trained on {} features", rows.cols(),
+                                   schema.features));
+  data::Dataset table;
+  table.source = "rows in memory";
+  table.x = data::DenseRows(rows);
+  return predict(std::move(table));
 }
 
 Eigen::MatrixXd margins(const SavedModel& m, const data::Dataset& d) {

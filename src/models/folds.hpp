@@ -5,27 +5,11 @@
 #include <string>
 #include <vector>
 
-#include <bilevel/models/family.hpp>
-#include <bilevel/models/fold_model.hpp>
-#include <bilevel/models/quality.hpp>
+#include "family.hpp"
+#include "fold_model.hpp"
+#include "judged.hpp"
 
 namespace bilevel::models {
-
-/// A model with the penalties θ of a family, and how well it does. Losses are in units of the target.
-struct Fitted {
-  Vec theta;
-  Vec log_lambda;                   ///< of each penalty that is reported …
-  std::vector<std::string> names;   ///< … and what it is called
-  Vec coefficients;  ///< of the standardised features, then the intercepts, in units of the target
-  Vec raw;           ///< the same of the features as the file has them
-  double train_loss = bilevel::unknown;  ///< mean over the folds, without the penalty
-  double validation_loss = bilevel::unknown;
-  Quality validation;
-  std::optional<Quality> test;
-  std::vector<double> test_losses, test_weights;  ///< row by row
-  std::string warning;  ///< what makes its derivative doubtful; empty if nothing
-  bool fitted = false;  ///< false: the run was to end before it was; all but θ is unknown
-};
 
 /// The models of all folds, and the one that is kept.
 class Folds {

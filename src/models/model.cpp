@@ -1,8 +1,7 @@
-#include <bilevel/models/task.hpp>
+#include <bilevel/models/model.hpp>
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <utility>
 
 namespace bilevel::models {
@@ -87,31 +86,6 @@ Penalty penalty_named(std::string_view text) {
     names.push_back(name);
   }
   refuse("penalty", text, names);
-}
-
-void Task::validate() const {
-  WrongOptions wrong;
-  wrong.require(folds >= 2, "cv", folds, "must be at least 2");
-  wrong.require(grid >= 2 && grid <= 10000, "grid", grid, "must be 2 to 10000");
-  const std::string bounds = fmt::format("{}:{}", lower, upper);
-  wrong.require(std::isfinite(lower) && std::isfinite(upper) && lower < upper, "bounds", bounds,
-                "must be two finite numbers LO:HI with LO < HI");
-  wrong.require(lower >= -300 && upper <= 300, "bounds", bounds, "are logarithms: keep them within -300:300");
-  wrong.require(tolerance > 0 && std::isfinite(tolerance), "tolerance", tolerance,
-                "must be positive and finite");
-  wrong.require(prior_width > 0, "prior-width", prior_width, "must be positive; inf for no prior");
-  wrong.require(iterations >= 0, "iterations", iterations, "must be zero or more");
-  if (loss_parameter != 0) {
-    const auto& kind = model.loss_kind();
-    wrong.require(loss_parameter >= kind.least_parameter && loss_parameter <= kind.largest_parameter,
-                  kind.parameter, loss_parameter,
-                  kind.largest_parameter < 1e300 ? fmt::format("must lie within {:g} and {:g}",
-                                                               kind.least_parameter, kind.largest_parameter)
-                                                 : "must be positive and finite");
-  }
-  wrong.require(penalty != Penalty::per_class || model == Model::softmax || model == Model::automatic,
-                "penalty", "per-class", "is for softmax");
-  wrong.throw_if_any();
 }
 
 }  // namespace bilevel::models

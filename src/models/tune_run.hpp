@@ -8,6 +8,9 @@
 
 #include <bilevel/models/tune.hpp>
 
+#include "folds.hpp"
+#include "score_test.hpp"
+
 namespace bilevel::models {
 
 /// Of the fits with one λ, a gradient in units in which curvatures are about one; the best is fitted once
@@ -21,13 +24,13 @@ inline constexpr double many_rows = 100;
 /// (choose.cpp).
 class Run {
  public:
-  Run(const Task& task, const Prepared& prepared, const TuneControl& control)
-      : task_(task),
+  Run(const TuneOptions& options, const Prepared& prepared, const TuneControl& control)
+      : options_(options),
         prepared_(prepared),
         control_(control),
-        stop_(control.interrupted, task.seconds),
+        stop_(control.interrupted, options.seconds),
         folds_(prepared),
-        lower_(task.lower) {
+        lower_(options.lower) {
     folds_.obey(&stop_);
     scale2_ = prepared.target_scale * prepared.target_scale;
     single_ =
@@ -35,7 +38,7 @@ class Run {
                   PenaltyMap::global(static_cast<Index>(prepared.names.size()), prepared.outputs), {"all"});
   }
 
-  TuneResult run();
+  Tuned run();
 
  private:
   bool search_grid();
@@ -59,26 +62,26 @@ class Run {
   bilevel::Summary descend(const Family& family, const Vec& start, const std::string& ending);
   void widen(Family& family);
   void finish(const Family& family);
-  double grid_step() const { return (task_.upper - task_.lower) / static_cast<double>(task_.grid - 1); }
+  double grid_step() const { return (options_.upper - options_.lower) / static_cast<double>(options_.grid - 1); }
   bool to_end() const { return stop_.wanted().has_value(); }
   /// What the final fits may take of the time that was asked for: they are three more of the grid's, tighter.
   double reserve() const {
-    return std::min(0.25 * task_.seconds,
+    return std::min(0.25 * options_.seconds,
                     5 * result_.grid_seconds / static_cast<double>(result_.points.size()));
   }
-  double time_left() const { return task_.seconds - watch_.seconds(); }
+  double time_left() const { return options_.seconds - watch_.seconds(); }
   Vec constant(const Family& family, double log_lambda) const;
   void set_box(Family& family) const;
   std::optional<double> best_inside() const;
 
-  const Task& task_;
+  const TuneOptions& options_;
   const Prepared& prepared_;
   const TuneControl& control_;
   bilevel::StopToken stop_;  // after the grid it leaves time for the final fits
   Folds folds_;
   double lower_, scale2_ = 1;
   bilevel::Stopwatch watch_;
-  TuneResult result_;
+  Tuned result_;
   Family single_;
   GridPoint best_;
   std::vector<Vec> best_phi_;  // of the folds

@@ -1,4 +1,4 @@
-#include <bilevel/models/quality.hpp>
+#include "judged.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -6,7 +6,7 @@
 #include <bilevel/gradient/estimator.hpp>
 
 #include <bilevel/models/prepared.hpp>
-#include <bilevel/models/row_hypergradients.hpp>
+#include "row_hypergradients.hpp"
 
 namespace bilevel::models {
 
@@ -48,7 +48,7 @@ inline bool cut_short(bilevel::Status status) {
 }
 
 /// It begins with the penalties of `prepared`.
-std::unique_ptr<FoldModel> make_fold_model(const Prepared& prepared, const Part& part);
+std::unique_ptr<FoldModel> make_fold_model(const Prepared& prepared, const Split& part);
 
 /// The loss of the prepared model on some rows.
 std::unique_ptr<bilevel::problems::DataLoss> make_loss(const Prepared& prepared,

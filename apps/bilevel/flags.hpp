@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace app {
+
+/// What the library says of its options, "TuneOptions.folds = 1 must …", in the words of the command line:
+/// "--cv 1 must …".
+std::string as_flags(const std::string& text);
+void as_flags(std::vector<std::string>& texts);
+
+}  // namespace app

@@ -1,0 +1,108 @@
+// What a C++ caller does without files: a table in memory gives the same as the same table in a file, bit for bit.
+
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include <bilevel/data/make_dataset.hpp>
+
+#include "scratch.hpp"
+#include "table.hpp"
+
+namespace bilevel::models {
+namespace {
+
+std::vector<std::string> labels_of_table(const Table& table) {
+  std::vector<std::string> labels;
+  for (Index i = 0; i < table.rows; ++i) labels.push_back(table.target(i));
+  return labels;
+}
+
+TEST(InMemory, TunesAsTheFileDoes) {
+  const Table table{.rows = 60};
+  // The file has fewer digits than the table: what it holds is what both learn from.
+  const bilevel::data::Dataset read = bilevel::data::read(write("table.csv", table.text()), {});
+  const auto made = bilevel::data::make_dataset(read.dense_rows(), labels_of_table(table), {"a", "b", "c"});
+  const Tuned file = tune(read), memory = tune(made);
+  EXPECT_EQ(file.chosen.theta, memory.chosen.theta);
+  EXPECT_EQ(file.chosen.raw, memory.chosen.raw);
+  EXPECT_EQ(file.summary.outer_value, memory.summary.outer_value);
+  EXPECT_EQ(file.model.text(), memory.model.text());
+  EXPECT_EQ(file.trustworthy(), memory.trustworthy());
+  EXPECT_EQ(memory.model.names(), (std::vector<std::string>{"a", "b", "c"}));
+
+  const std::string path = scratch("in_memory.json");
+  memory.save(path);
+  const SavedModel back = SavedModel::load(path);
+  const Predictions from_file = back.predict(back.read(scratch("table.csv"))),
+                    from_memory = memory.predict(Eigen::MatrixXd(read.dense_rows()));
+  EXPECT_EQ(from_file.values, from_memory.values);
+  EXPECT_EQ(from_file.probabilities, from_memory.probabilities);
+  for (Index i = 0; i < table.rows; ++i)
+    EXPECT_EQ(from_memory.values[i], from_memory.probabilities(i, 1) > 0.5 ? 1 : 0) << i;
+  EXPECT_THROW(back.predict(Eigen::MatrixXd::Zero(2, 4)), InvalidInput);
+}
+
+TEST(InMemory, MissingCellsAreRefusedOrFilled) {
+  Eigen::MatrixXd x = Table{.classes = 0}.values();
+  const Eigen::VectorXd y = 2 * x.col(0) + Eigen::VectorXd::LinSpaced(40, 0, 1);
+  x(3, 1) = std::numeric_limits<double>::quiet_NaN();
+  try {
+    tune(bilevel::data::make_dataset(x, y));
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const InvalidInput& error) {
+    EXPECT_NE(std::string(error.what()).find("row 4 has the value nan in 'x2'"), std::string::npos) << error.what();
+  }
+  const Tuned filled = tune(bilevel::data::make_dataset(x, y), {.missing = bilevel::data::Missing::mean});
+  EXPECT_TRUE(filled.predict(x).values.allFinite());
+}
+
+TEST(InMemory, RowsToJudgeByAndForTheTestMayBeTables) {
+  const Eigen::MatrixXd x = Table{.rows = 90, .classes = 0}.values();
+  const Eigen::VectorXd y = 2 * x.col(0) + 10 * x.col(2);
+  const auto rows = [&](Index first, Index count) {
+    return bilevel::data::make_dataset(x.middleRows(first, count), y.segment(first, count));
+  };
+  TuningData data(rows(0, 50));
+  data.validation = rows(50, 25);
+  data.test = rows(75, 15);
+  const Prepared p = prepare(data, {});
+  EXPECT_EQ(p.training_rows, 50);
+  EXPECT_EQ(p.validation_rows, 25);
+  EXPECT_EQ(p.test_rows, 15);
+  data.test = bilevel::data::make_dataset(x.leftCols(2), y);
+  EXPECT_THROW(prepare(data, {}), InvalidInput);
+}
+
+TEST(InMemory, CleansATable) {
+  std::mt19937_64 engine(4);
+  std::normal_distribution<double> normal;
+  Eigen::MatrixXd x(300, 2);
+  std::vector<std::string> labels;
+  for (Index i = 0; i < 300; ++i) {
+    const bool up = i % 2 == 0;
+    x.row(i) << (up ? 4 : -4) + normal(engine), normal(engine);
+    labels.push_back(up != (i < 200 && i % 10 == 3) ? "up" : "down");
+  }
+  const auto part = [&](Index first, Index count) {
+    return bilevel::data::make_dataset(x.middleRows(first, count), {labels.begin() + first, labels.begin() + first + count});
+  };
+  CleaningData data(part(0, 200));
+  data.trusted = part(200, 100);
+  const Cleaned found = clean(data, {});
+  EXPECT_TRUE(found.trustworthy()) << found.summary.message;
+  std::vector<Index> planted;
+  for (Index i = 0; i < 200; ++i)
+    if (i % 10 == 3) planted.push_back(i + 1);
+  EXPECT_EQ(found.flagged_rows, planted);
+}
+
+TEST(InMemory, TablesThatDoNotFitAreRefused) {
+  const Eigen::MatrixXd x = Eigen::MatrixXd::Random(4, 2);
+  EXPECT_THROW(bilevel::data::make_dataset(x, Eigen::VectorXd::Zero(3)), InvalidInput);
+  EXPECT_THROW(bilevel::data::make_dataset(x, Eigen::VectorXd::Zero(4), {"one"}), InvalidInput);
+  EXPECT_THROW(bilevel::data::make_dataset(x, Eigen::VectorXd::Zero(4), {"one", "one"}), InvalidInput);
+}
+
+}  // namespace
+}  // namespace bilevel::models
