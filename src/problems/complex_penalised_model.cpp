@@ -34,7 +34,16 @@ void add_gradient(const DataLoss& loss, const ComplexVec& u, Complex factor, Com
 }
 
 /// out += factor·∂² loss / ∂u². Dense features only.
-void add_hessian(const DataLoss& loss, const ComplexVec& u, Complex factor, Eigen::MatrixXcd& out) {
+void add_hessian(DataLoss& loss, const ComplexVec& u, Complex factor, Eigen::MatrixXcd& out) {
+  const LossShape shape = loss.shape();
+  if (shape.least_curvature == shape.largest_curvature) {  // loss″ is one real number, as on the real axis
+    RowCurvature rows;
+    Eigen::MatrixXd real;
+    loss.curvature_at(u.real(), rows);
+    loss.dense(rows, real);
+    out += factor * real;
+    return;
+  }
   const Samples& s = loss.samples();
   const auto curvature_of = loss.kind()->continued->curvature;
   ComplexVec curvature(loss.row_count());
