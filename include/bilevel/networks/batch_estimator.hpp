@@ -15,8 +15,8 @@ struct ExactComparison {
   double norm = unknown;  ///< of the gradient that was compared
   std::string exact;      ///< how the exact one was found
   /// Of the gradient that was compared: its distance from the exact one and that one's own bound. The kind is
-  /// that of the exact one's bound: rigorous where the network is quadratic as far as its state may be wrong
-  /// (clipped units, diodes), estimated for smooth units.
+  /// that of the exact one's bound: estimated at best, as long as NetworkProblem does not prove its rounding
+  /// errors; none where the exact gradient is not found, with the reason.
   Certificate certificate;
 };
 
