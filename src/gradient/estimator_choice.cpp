@@ -166,8 +166,9 @@ EstimatorChoice estimator_named(std::string_view name) {
     if (name == estimator_name(gone.name))
       throw InvalidInput(fmt::format("{} was removed in 0.1.0: it was never the cheapest; use {}", name,
                                      estimator_name(gone.instead)));
-  throw InvalidInput(
-      fmt::format("there is no estimator '{}'; there are: {}", name, fmt::join(estimator_names(), ", ")));
+  throw InvalidInput(fmt::format("there is no estimator '{}'; there are: {}; and, never the best choice: {}", name,
+                                 fmt::join(estimator_names(), ", "),
+                                 fmt::join(unlisted_estimator_names(), ", ")));
 }
 
 EstimatorChoice with_options(EstimatorChoice choice, const EstimatorOptions& options) {

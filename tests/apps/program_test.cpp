@@ -251,7 +251,7 @@ TEST(Program, CompareFindsWhichEstimatorsAreRight) {
       for (const char* field : {"cosine", "kind", "gradient_equivalents", "products", "bytes", "seconds"})
         EXPECT_TRUE(e.contains(field)) << method << " " << field;
     }
-    EXPECT_GE(ran, 30U) << name;
+    EXPECT_GE(ran, 22U) << name;  // of 27; five more run where they are named
   }
 }
 

@@ -124,7 +124,7 @@ TEST(Minimise, ChoosesThePhasesByWhatTheLossesOffer) {
   const Summary plain = minimise(KeptLine{});
   EXPECT_EQ(plain.status, Status::converged) << plain.message;
   EXPECT_NEAR(plain.theta[0], KeptLine::best_theta(), 1e-4);
-  EXPECT_NE(plain.choice.find("ep-forward-3"), std::string::npos) << plain.choice;
+  EXPECT_EQ(plain.cost.linearisations, 0) << plain.choice;
   // A residual and no inner loss: φ = θ, L_out = ½(φ − 3)².
   const Summary settled = minimise(ResidualFunctions<Vec>{
       .initial_phi = [] { return Vec::Zero(1); },
