@@ -67,7 +67,7 @@ TEST(Diagnosis, TheConditionNumberIsThatOfTheCorrelations) {
   x.col(0) = 100 * one;
   x.col(1) = 5 + 0.01 * (r * one + std::sqrt(1 - r * r) * other).array();
   const Prepared p = prepare(bilevel::data::make_dataset(x, Vec(random(400, 1))), ridge(Penalty::global));
-  const DataFinding& c = finding(diagnose(p, Vec::Zero(1)), "condition-number");
+  const DataFinding c = finding(diagnose(p, Vec::Zero(1)), "condition-number");
   EXPECT_NEAR(number_of(c, "condition_number"), std::sqrt((1 + r) / (1 - r)), 1e-9);
 }
 

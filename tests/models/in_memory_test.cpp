@@ -85,7 +85,8 @@ TEST(InMemory, CleansATable) {
     labels.push_back(up != (i < 200 && i % 10 == 3) ? "up" : "down");
   }
   const auto part = [&](Index first, Index count) {
-    return bilevel::data::make_dataset(x.middleRows(first, count), {labels.begin() + first, labels.begin() + first + count});
+    const std::vector<std::string> some(labels.begin() + first, labels.begin() + first + count);
+    return bilevel::data::make_dataset(x.middleRows(first, count), some);
   };
   CleaningData data(part(0, 200));
   data.trusted = part(200, 100);
