@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <string>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -169,7 +170,9 @@ TEST_P(Crossings, TheStatesAlsoCrossWithEachCheckpoint) {
   options.max_iterations = 200;
   const Ran resumed = run_on<CrossingVector>(GetParam(), options);
   EXPECT_EQ(resumed.from_host, resumed.summary.evaluations - ran.summary.evaluations + 2);
-  EXPECT_EQ(resumed.summary.theta, run_on<CrossingVector>(GetParam(), {}).summary.theta);
+  // Equilibrium propagation chooses its nudge anew, and arrives within the tolerance of the gradient.
+  const double apart = (resumed.summary.theta - run_on<CrossingVector>(GetParam(), {}).summary.theta).norm();
+  EXPECT_LE(apart, GetParam() == std::string("ep-central") ? 1e-6 : 0);
   std::filesystem::remove(options.checkpoint);
 }
 
@@ -177,7 +180,9 @@ TEST_P(Crossings, TheNumbersAreThoseOfTheHost) {
   const Ran there = run_on<CrossingVector>(GetParam(), {}), here = run_on<Eigen::VectorXd>(GetParam(), {});
   EXPECT_EQ(there.summary.theta, here.summary.theta);
   EXPECT_EQ(there.summary.phi, here.summary.phi);
-  EXPECT_EQ(there.summary.certificate.bound, here.summary.certificate.bound);
+  // The bound holds secants, differences of nearly equal products.
+  const double bound = here.summary.certificate.bound;
+  EXPECT_NEAR(there.summary.certificate.bound, bound, 1e-6 * bound);
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, Crossings, ::testing::Values("auto", "implicit-cg", "ep-central"),
