@@ -46,7 +46,7 @@ Estimation PosedProblem::estimation(std::string_view method, std::string_view in
     made.estimator = std::move(estimators.front());
   } else {
     const std::vector<double> weights(estimators.size(), 1 / static_cast<double>(estimators.size()));
-    made.estimator = std::make_unique<bilevel::Together>(std::move(estimators), weights);
+    made.estimator = std::make_unique<bilevel::SumOfEstimators>(std::move(estimators), weights);
   }
   return made;
 }
