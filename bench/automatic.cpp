@@ -14,6 +14,7 @@
 #include <Eigen/QR>
 
 #include <bilevel/bilevel.hpp>
+#include <bilevel/gradient/automatic.hpp>
 
 namespace {
 

@@ -11,6 +11,8 @@
 #include <nlohmann/json.hpp>
 
 #include <bilevel/bilevel.hpp>
+#include <bilevel/gradient/automatic.hpp>
+#include <bilevel/gradient/implicit.hpp>
 #include <bilevel/problems/logistic.hpp>
 
 using Vec = Eigen::VectorXd;

@@ -8,6 +8,7 @@
 #include <Eigen/LU>
 
 #include <bilevel/gradient/agnostic.hpp>
+#include <bilevel/inner/spring_controlled.hpp>
 #include <bilevel/problems/quadratic.hpp>
 
 #include "log_cosh_truth.hpp"

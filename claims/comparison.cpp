@@ -1,3 +1,4 @@
+#include <bilevel/gradient/automatic.hpp>
 #include "catalogue.hpp"
 #include "claim.hpp"
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <Eigen/Cholesky>
 
+#include <bilevel/gradient/implicit.hpp>
 #include <bilevel/problems/log_cosh.hpp>
 
 #include "cubic_well.hpp"

@@ -1,3 +1,5 @@
+#include <bilevel/gradient/automatic.hpp>
+#include <bilevel/gradient/implicit.hpp>
 #include "laboratory.hpp"
 
 #include <algorithm>

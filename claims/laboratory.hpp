@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <bilevel/bilevel.hpp>
+#include <bilevel/gradient/automatic.hpp>
 
 namespace claims {
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <bilevel/gradient/implicit.hpp>
 #include <bilevel/problems/quadratic.hpp>
 
 namespace claims {

@@ -2,7 +2,7 @@
 
 #include <Eigen/Eigenvalues>
 
-#include <bilevel/gradient/spectrum.hpp>
+#include <bilevel/gradient/impl/spectrum.hpp>
 
 #include "dense_curvature.hpp"
 

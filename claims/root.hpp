@@ -6,7 +6,7 @@
 
 #include <Eigen/LU>
 
-#include <bilevel/gradient/spectrum.hpp>
+#include <bilevel/gradient/impl/spectrum.hpp>
 
 #include "laboratory.hpp"
 

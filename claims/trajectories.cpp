@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <Eigen/Cholesky>
 
+#include <bilevel/gradient/implicit.hpp>
 #include <bilevel/problems/quadratic.hpp>
 
 namespace claims {

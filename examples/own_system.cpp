@@ -2,6 +2,7 @@
 // looking where they stop. No derivative and no energy is handed to the library.
 #include <fmt/format.h>
 #include <bilevel/bilevel.hpp>
+#include <bilevel/inner/spring_controlled.hpp>
 
 using Vec = Eigen::VectorXd;
 

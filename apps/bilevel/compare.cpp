@@ -1,3 +1,5 @@
+#include <bilevel/gradient/automatic.hpp>
+#include <bilevel/gradient/exact.hpp>
 #include <algorithm>
 #include <cmath>
 #include <memory>

@@ -4,6 +4,7 @@
 #include "commands.hpp"
 #include "problem_arguments.hpp"
 #include "terminal.hpp"
+#include <bilevel/gradient/automatic.hpp>
 #include <bilevel/models/diagnosis.hpp>
 
 namespace app {

@@ -2,6 +2,8 @@
 #include <filesystem>
 #include <memory>
 
+#include <bilevel/gradient/automatic.hpp>
+#include <bilevel/gradient/implicit.hpp>
 #include <bilevel/outer/search.hpp>
 
 #include "commands.hpp"

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include <bilevel/gradient/automatic.hpp>
 #include <bilevel/networks/train.hpp>
 #include <bilevel/version.hpp>
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include <bilevel/gradient/automatic.hpp>
 #include <bilevel/problems/kernels.hpp>
 #include <bilevel/version.hpp>
 

@@ -15,6 +15,7 @@
 #include "report/page.hpp"
 #include "report/tune_page.hpp"
 #include "terminal.hpp"
+#include <bilevel/gradient/automatic.hpp>
 #include <bilevel/models/tune.hpp>
 
 namespace app {

@@ -1,4 +1,4 @@
-#include <bilevel/adjoint/make_adjoint_solver.hpp>
+#include <bilevel/adjoint/impl/make_adjoint_solver.hpp>
 
 namespace bilevel {
 

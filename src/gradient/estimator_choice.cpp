@@ -1,4 +1,5 @@
 #include <bilevel/gradient/estimator_choice.hpp>
+#include <bilevel/gradient/implicit.hpp>
 
 #include <cmath>
 

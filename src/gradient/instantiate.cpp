@@ -1,5 +1,5 @@
-#include <bilevel/gradient/exact.hpp>
-#include <bilevel/gradient/implicit.hpp>
+#include <bilevel/gradient/impl/exact.hpp>
+#include <bilevel/gradient/impl/implicit.hpp>
 
 namespace bilevel {
 

@@ -1,4 +1,4 @@
-#include <bilevel/gradient/agnostic.hpp>
+#include <bilevel/gradient/impl/agnostic.hpp>
 
 namespace bilevel {
 

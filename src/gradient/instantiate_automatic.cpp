@@ -1,5 +1,5 @@
-#include <bilevel/gradient/automatic.hpp>
-#include <bilevel/gradient/spring_agnostic.hpp>
+#include <bilevel/gradient/impl/automatic.hpp>
+#include <bilevel/gradient/impl/spring_agnostic.hpp>
 
 namespace bilevel {
 

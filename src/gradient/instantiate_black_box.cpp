@@ -1,5 +1,5 @@
-#include <bilevel/gradient/finite_difference.hpp>
-#include <bilevel/gradient/random_difference.hpp>
+#include <bilevel/gradient/impl/finite_difference.hpp>
+#include <bilevel/gradient/impl/random_difference.hpp>
 
 namespace bilevel {
 

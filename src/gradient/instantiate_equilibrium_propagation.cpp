@@ -1,4 +1,4 @@
-#include <bilevel/gradient/equilibrium_propagation.hpp>
+#include <bilevel/gradient/impl/equilibrium_propagation.hpp>
 
 namespace bilevel {
 

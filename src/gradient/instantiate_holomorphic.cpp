@@ -1,4 +1,4 @@
-#include <bilevel/gradient/holomorphic_propagation.hpp>
+#include <bilevel/gradient/impl/holomorphic_propagation.hpp>
 
 namespace bilevel {
 

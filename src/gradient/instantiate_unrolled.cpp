@@ -1,5 +1,5 @@
-#include <bilevel/gradient/forward_mode.hpp>
-#include <bilevel/gradient/unrolled.hpp>
+#include <bilevel/gradient/impl/forward_mode.hpp>
+#include <bilevel/gradient/impl/unrolled.hpp>
 
 namespace bilevel {
 

@@ -1,4 +1,4 @@
-#include <bilevel/gradient/make_estimator.hpp>
+#include <bilevel/gradient/impl/make_estimator.hpp>
 
 namespace bilevel {
 namespace detail {

@@ -1,4 +1,4 @@
-#include <bilevel/gradient/spectrum.hpp>
+#include <bilevel/gradient/impl/spectrum.hpp>
 
 #include <algorithm>
 #include <cmath>

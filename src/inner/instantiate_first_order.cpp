@@ -1,9 +1,9 @@
-#include <bilevel/inner/adam.hpp>
-#include <bilevel/inner/backtracking_descent.hpp>
+#include <bilevel/inner/impl/adam.hpp>
+#include <bilevel/inner/impl/backtracking_descent.hpp>
 #include <bilevel/inner/gradient_descent.hpp>
 #include <bilevel/inner/heavy_ball.hpp>
-#include <bilevel/inner/lbfgs.hpp>
-#include <bilevel/inner/minimiser.hpp>
+#include <bilevel/inner/impl/lbfgs.hpp>
+#include <bilevel/inner/impl/minimiser.hpp>
 #include <bilevel/inner/nesterov.hpp>
 
 namespace bilevel {

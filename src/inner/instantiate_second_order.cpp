@@ -1,6 +1,6 @@
-#include <bilevel/inner/fixed_point.hpp>
-#include <bilevel/inner/newton.hpp>
-#include <bilevel/inner/trust_region.hpp>
+#include <bilevel/inner/impl/fixed_point.hpp>
+#include <bilevel/inner/impl/newton.hpp>
+#include <bilevel/inner/impl/trust_region.hpp>
 
 namespace bilevel {
 

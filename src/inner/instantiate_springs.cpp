@@ -1,4 +1,4 @@
-#include <bilevel/inner/spring_controlled.hpp>
+#include <bilevel/inner/impl/spring_controlled.hpp>
 
 namespace bilevel {
 

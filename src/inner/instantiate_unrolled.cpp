@@ -1,5 +1,5 @@
-#include <bilevel/inner/recorded_run.hpp>
-#include <bilevel/inner/tangent_run.hpp>
+#include <bilevel/inner/impl/recorded_run.hpp>
+#include <bilevel/inner/impl/tangent_run.hpp>
 
 namespace bilevel {
 

@@ -1,4 +1,4 @@
-#include <bilevel/inner/make_inner_solver.hpp>
+#include <bilevel/inner/impl/make_inner_solver.hpp>
 
 #include <vector>
 
@@ -82,4 +82,18 @@ void refuse_residual(const InnerChoice& choice) {
 }
 
 }  // namespace detail
+
+template std::unique_ptr<Step<Eigen::VectorXd>> make_step(const InnerChoice&);
+template std::unique_ptr<Step<Eigen::VectorXd>> make_step(std::string_view);
+template std::unique_ptr<InnerSolver<Eigen::VectorXd>> make_inner_solver(const InnerChoice&, Problem<Eigen::VectorXd>&,
+                                                              const MinimiserOptions&);
+template std::unique_ptr<InnerSolver<Eigen::VectorXd>> make_inner_solver(const InnerChoice&, Equilibrium<Eigen::VectorXd>&,
+                                                              const MinimiserOptions&);
+template std::unique_ptr<Step<Eigen::VectorXf>> make_step(const InnerChoice&);
+template std::unique_ptr<Step<Eigen::VectorXf>> make_step(std::string_view);
+template std::unique_ptr<InnerSolver<Eigen::VectorXf>> make_inner_solver(const InnerChoice&, Problem<Eigen::VectorXf>&,
+                                                              const MinimiserOptions&);
+template std::unique_ptr<InnerSolver<Eigen::VectorXf>> make_inner_solver(const InnerChoice&, Equilibrium<Eigen::VectorXf>&,
+                                                              const MinimiserOptions&);
+
 }  // namespace bilevel

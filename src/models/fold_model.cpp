@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include <bilevel/gradient/automatic.hpp>
 #include <bilevel/gradient/in_units.hpp>
 #include <bilevel/gradient/make_estimator.hpp>
 #include <bilevel/inner/make_inner_solver.hpp>

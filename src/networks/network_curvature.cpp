@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <bilevel/gradient/spectrum.hpp>
+#include <bilevel/gradient/impl/spectrum.hpp>
 
 #include "threads/pool.hpp"
 

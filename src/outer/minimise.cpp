@@ -1,6 +1,6 @@
-#include <bilevel/outer/minimise.hpp>
+#include <bilevel/outer/impl/minimise.hpp>
 
-#include <bilevel/outer/search.hpp>
+#include <bilevel/outer/impl/search.hpp>
 
 namespace bilevel {
 namespace {
@@ -77,5 +77,7 @@ MinimiseChoices choose(const MinimiseOptions& options, Index parameters, bool cu
 
 template Summary minimise(Problem<Eigen::VectorXd>&, const MinimiseOptions&);
 template Summary minimise(Equilibrium<Eigen::VectorXd>&, const MinimiseOptions&);
+template Summary minimise(Problem<Eigen::VectorXf>&, const MinimiseOptions&);
+template Summary minimise(Equilibrium<Eigen::VectorXf>&, const MinimiseOptions&);
 
 }  // namespace bilevel

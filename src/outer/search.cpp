@@ -1,3 +1,4 @@
+#include <bilevel/outer/impl/search.hpp>
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -206,4 +207,8 @@ Summary search(std::string_view name, const Evaluate& evaluate, const Eigen::Vec
 }
 
 }  // namespace detail
+
+template Summary search(std::string_view, SettledValue<Eigen::VectorXd>&, const Eigen::VectorXd&, const SearchOptions&);
+template Summary search(std::string_view, SettledValue<Eigen::VectorXf>&, const Eigen::VectorXf&, const SearchOptions&);
+
 }  // namespace bilevel

@@ -1,4 +1,4 @@
-#include <bilevel/outer/solve.hpp>
+#include <bilevel/outer/impl/solve.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,3 +1,4 @@
+#include <bilevel/problem/impl/check.hpp>
 #include <bilevel/problem/check_report.hpp>
 
 #include <algorithm>
@@ -86,5 +87,8 @@ Finding Tally::finding() const {
   f.passed = seen_ && f.error <= f.tolerance;
   return f;
 }
+
+template CheckReport check_derivatives(Equilibrium<Eigen::VectorXd>&, const Eigen::VectorXd&, const Eigen::VectorXd&, const CheckOptions&);
+template CheckReport check_derivatives(Equilibrium<Eigen::VectorXf>&, const Eigen::VectorXf&, const Eigen::VectorXf&, const CheckOptions&);
 
 }  // namespace bilevel

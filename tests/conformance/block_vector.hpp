@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include <bilevel/impl.hpp>
 #include <bilevel/space/space.hpp>
 
 namespace bilevel::conformance {

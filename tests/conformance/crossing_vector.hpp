@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include <bilevel/impl.hpp>
 #include <bilevel/space/eigen.hpp>
 
 namespace bilevel::conformance {

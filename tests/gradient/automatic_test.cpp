@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <bilevel/bilevel.hpp>
+#include <bilevel/gradient/automatic.hpp>
 #include <conformance/recurrent_net.hpp>
 
 namespace bilevel {

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <bilevel/bilevel.hpp>
+#include <bilevel/gradient/automatic.hpp>
 #include <bilevel/gradient/finite_difference.hpp>
 #include <bilevel/gradient/random_difference.hpp>
 #include <bilevel/problems/logistic.hpp>

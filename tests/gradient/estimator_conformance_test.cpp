@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <bilevel/bilevel.hpp>
+#include <bilevel/gradient/automatic.hpp>
 #include <conformance/block_vector.hpp>
 #include <conformance/translated.hpp>
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <bilevel/bilevel.hpp>
+#include <bilevel/gradient/automatic.hpp>
 #include <bilevel/problems/pitchfork.hpp>
 
 namespace bilevel {

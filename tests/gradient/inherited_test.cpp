@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <bilevel/bilevel.hpp>
+#include <bilevel/gradient/automatic.hpp>
 #include <bilevel/problems/log_cosh.hpp>
 #include <bilevel/problems/quadratic.hpp>
 

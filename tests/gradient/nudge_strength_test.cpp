@@ -1,5 +1,6 @@
 // The automatic choice of β, other vector types, and the outer loop.
 
+#include <bilevel/gradient/automatic.hpp>
 #include <cmath>
 
 #include <gtest/gtest.h>

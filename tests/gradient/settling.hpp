@@ -4,7 +4,9 @@
 #include <memory>
 
 #include <bilevel/bilevel.hpp>
+#include <bilevel/gradient/automatic.hpp>
 #include <bilevel/gradient/equilibrium_propagation.hpp>
+#include <bilevel/gradient/exact.hpp>
 
 namespace bilevel::nudged_tests {
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <Eigen/Eigenvalues>
 
-#include <bilevel/gradient/spectrum.hpp>
+#include <bilevel/gradient/impl/spectrum.hpp>
 
 namespace bilevel {
 namespace {

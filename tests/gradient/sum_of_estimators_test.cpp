@@ -1,6 +1,10 @@
 // Several problems that share θ: the sum by hand, the cutting of warm starts, failures, and threads.
 
+#include <bilevel/gradient/automatic.hpp>
+#include <bilevel/gradient/make_estimator.hpp>
 #include <bilevel/gradient/sum_of_estimators.hpp>
+#include <bilevel/problems/kernels.hpp>
+#include <bilevel/problems/ridge.hpp>
 
 #include <cmath>
 #include <random>
@@ -8,9 +12,6 @@
 
 #include <gtest/gtest.h>
 
-#include <bilevel/gradient/make_estimator.hpp>
-#include <bilevel/problems/kernels.hpp>
-#include <bilevel/problems/ridge.hpp>
 
 namespace bilevel {
 namespace {

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <bilevel/bilevel.hpp>
+#include <bilevel/gradient/automatic.hpp>
+#include <bilevel/gradient/implicit.hpp>
 #include <bilevel/problems/log_cosh.hpp>
 #include <bilevel/problems/pitchfork.hpp>
 #include <bilevel/problems/quadratic.hpp>

@@ -11,6 +11,7 @@
 #include <bilevel/gradient/unrolled.hpp>
 #include <bilevel/inner/lbfgs.hpp>
 #include <bilevel/inner/minimiser.hpp>
+#include <bilevel/inner/revolve.hpp>
 #include <bilevel/problems/registry.hpp>
 #include <conformance/block_vector.hpp>
 #include <conformance/translated.hpp>

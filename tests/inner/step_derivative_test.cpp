@@ -15,6 +15,7 @@
 #include <bilevel/inner/nesterov.hpp>
 #include <bilevel/inner/newton.hpp>
 #include <bilevel/inner/recorded_run.hpp>
+#include <bilevel/inner/revolve.hpp>
 #include <conformance/block_vector.hpp>
 
 #include "inner/test_problems.hpp"

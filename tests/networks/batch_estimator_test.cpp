@@ -1,5 +1,6 @@
 #include "training_cases.hpp"
 
+#include <bilevel/gradient/automatic.hpp>
 #include <bilevel/gradient/make_estimator.hpp>
 #include <bilevel/outer/solve.hpp>
 

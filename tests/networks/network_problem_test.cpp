@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bilevel/gradient/exact.hpp>
 #include <bilevel/gradient/make_estimator.hpp>
 #include <bilevel/problem/check.hpp>
 

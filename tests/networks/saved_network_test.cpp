@@ -1,3 +1,4 @@
+#include <bilevel/adjoint/linear_run.hpp>
 #include "training_cases.hpp"
 
 #include <nlohmann/json.hpp>

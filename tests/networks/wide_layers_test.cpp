@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bilevel/adjoint/linear_run.hpp>
 #include <bilevel/networks/propagation.hpp>
 
 namespace {

@@ -13,6 +13,7 @@
 
 #include <Eigen/Cholesky>
 
+#include <bilevel/gradient/automatic.hpp>
 #include <bilevel/gradient/in_units.hpp>
 #include <bilevel/gradient/make_estimator.hpp>
 #include <bilevel/problems/penalised_model.hpp>

@@ -1,6 +1,11 @@
 // Learned sample weights against evaluations in long double, differences of the whole solve, and the truth of
 // their certificates.
 
+#include <bilevel/gradient/automatic.hpp>
+#include <bilevel/gradient/make_estimator.hpp>
+#include <bilevel/inner/make_inner_solver.hpp>
+#include <bilevel/outcome/violations.hpp>
+#include <bilevel/problem/check.hpp>
 #include <bilevel/problems/sample_weights.hpp>
 
 #include <algorithm>
@@ -14,10 +19,6 @@
 #include <Eigen/Cholesky>
 #include <Eigen/Eigenvalues>
 
-#include <bilevel/gradient/make_estimator.hpp>
-#include <bilevel/inner/make_inner_solver.hpp>
-#include <bilevel/outcome/violations.hpp>
-#include <bilevel/problem/check.hpp>
 
 #include "linear_model_checks.hpp"
 

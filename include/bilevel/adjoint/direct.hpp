@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include <bilevel/adjoint/dense_factor.hpp>
 #include <bilevel/adjoint/linear_run.hpp>
+#include <bilevel/space/eigen.hpp>
 
 namespace bilevel {
 
@@ -38,98 +38,6 @@ class Direct final : public AdjointSolver<V> {
 
   DirectOptions options_;
 };
-
-template <Vector V>
-Direct<V>::Direct(DirectOptions options) : options_(options) {
-  options_.validate().throw_if_any();
-}
-
-template <Vector V>
-void Direct<V>::set_tolerance(double relative) {
-  options_.relative_tolerance = relative;
-  options_.validate().throw_if_any();
-}
-
-template <Vector V>
-LinearSolution<V> Direct<V>::solve(LinearOperator<V>& a, const V& b, const V*) {
-  LinearRun<V> run("direct", a, b, nullptr, options_);
-  if (!run.running()) return run.finish(0);
-
-  const Index n = Space<V>::size(b);
-  Eigen::MatrixXd dense = matrix(a, run);
-  if (!run.running()) return run.finish(0);
-  if (!dense.allFinite()) {
-    run.stop_not_finite("the matrix of A");
-    return run.finish(0);
-  }
-  const DenseFactor factor(std::move(dense), a.symmetric(), unit_roundoff<V>());
-  auto& solution = run.solution();
-  solution.factorizations = factor.factorizations();
-  solution.iterations = 1;
-  if (factor.has_eigenvalues()) {
-    solution.smallest_ritz = factor.smallest_eigenvalue();
-    solution.largest_ritz = factor.largest_eigenvalue();
-  }
-  // What the matrix is outranks how small the residual got.
-  if (factor.singular())
-    run.stop(Status::singular, factor.finding());
-  else if (factor.indefinite())
-    run.stop(Status::negative_curvature, factor.finding());
-
-  Eigen::VectorXd host(n), right(n);
-  V x = Space<V>::zeros_like(b), correction = Space<V>::zeros_like(b), residual = Space<V>::zeros_like(b);
-  Space<V>::to_host(b, right.data());
-  factor.solve(right, host);
-  Space<V>::from_host(host.data(), x);
-  run.residual_of(x, residual);
-  const double residual_norm = norm(residual);
-  if (!std::isfinite(residual_norm)) {
-    run.stop_not_finite("the residual b − A·x");
-    return run.finish(factor.bytes() + 3 * bytes_of(b));
-  }
-  run.offer(x, residual, residual_norm);
-  if (residual_norm > run.target()) {
-    Space<V>::to_host(residual, right.data());
-    factor.solve(right, host);
-    Space<V>::from_host(host.data(), correction);
-    Space<V>::axpy(1, correction, x);
-    run.offer(x);
-  }
-  run.stop(Status::stalled,
-           fmt::format(
-               "rounding keeps the residual above the target, with a reciprocal condition number of {:.3g}",
-               factor.reciprocal_condition()));
-  return run.finish(factor.bytes() + 3 * bytes_of(b),
-                    factor.singular() || factor.indefinite() ? std::string() : factor.finding());
-}
-
-template <Vector V>
-Eigen::MatrixXd Direct<V>::matrix(LinearOperator<V>& a, LinearRun<V>& run) const {
-  const Index n = Space<V>::size(run.x());
-  Eigen::MatrixXd dense;
-  if (a.dense(dense)) {
-    if (dense.rows() != n || dense.cols() != n)
-      throw InvalidInput(fmt::format("direct: the matrix of A is {}x{} and b has {} elements", dense.rows(),
-                                     dense.cols(), n));
-    return dense;
-  }
-  if (n > options_.assembly_limit)
-    throw InvalidInput(
-        fmt::format("direct: A cannot give its matrix, and {} products are more than assembly_limit = {} "
-                    "allows; use an iterative solver",
-                    n, options_.assembly_limit));
-  dense.resize(n, n);
-  V unit = Space<V>::zeros_like(run.x()), column = Space<V>::zeros_like(run.x());
-  for (Index j = 0; j < n; ++j) {
-    Space<V>::unit(j, unit);
-    run.apply(unit, column);
-    Space<V>::to_host(column, dense.col(j).data());
-    if (dense.col(j).allFinite()) continue;
-    run.stop_not_finite(fmt::format("column {} of A", j));
-    break;
-  }
-  return dense;
-}
 
 extern template class Direct<Eigen::VectorXd>;
 extern template class Direct<Eigen::VectorXf>;

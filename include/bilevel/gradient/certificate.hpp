@@ -80,4 +80,4 @@ Certificate certify(Equilibrium<V>& problem, Curvature<V>* curvature, const Phas
 
 }  // namespace bilevel
 
-#include <bilevel/gradient/certify.hpp>
+#include <bilevel/gradient/impl/certify.hpp>

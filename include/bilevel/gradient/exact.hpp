@@ -4,6 +4,8 @@
 
 #include <bilevel/gradient/sensitivity.hpp>
 #include <bilevel/gradient/settle_and_certify.hpp>
+#include <bilevel/problem/counted.hpp>
+#include <bilevel/space/eigen.hpp>
 
 namespace bilevel {
 
@@ -33,55 +35,6 @@ class Exact final : public Estimator<V> {
   SettleAndCertify<V> settled_;
   Sensitivity<V> sensitivity_;
 };
-
-template <Vector V>
-Exact<V>::Exact(Equilibrium<V>& problem, InnerSolver<V>& inner, ImplicitOptions options)
-    : problem_(problem), inner_(inner), options_(options), settled_(problem_, inner), sensitivity_(problem_) {
-  options_.validate().throw_if_any();
-  require_shapes<V>(problem, nullptr, nullptr, "exact");
-  if (!problem.capabilities().curvature)
-    throw InvalidInput(
-        "exact needs Hessian and cross products, and this problem offers first derivatives only");
-  if (const Index n = Space<V>::size(problem.initial_phi()); n > limit)
-    throw InvalidInput(fmt::format(
-        "exact forms a dense matrix and is for at most {} inner variables; this problem has {}", limit, n));
-}
-
-template <Vector V>
-Estimate<V> Exact<V>::estimate(const V& theta, const Warm<V>& warm) {
-  Estimate<V> e;
-  problem_.cost() = {};
-  if (settled_.settle(theta, warm, e)) {
-    Stopwatch watch;
-    sensitivity_.move_to(e.phi, theta);
-    Curvature<V>& curvature = sensitivity_.curvature();
-    const Eigen::MatrixXd j = dense_matrix(curvature, e.phi), chi = dense_cross(curvature, e.phi, theta);
-    const Eigen::FullPivLU<Eigen::MatrixXd> lu(j);
-    Eigen::VectorXd g(j.rows()), gradient(chi.cols()), pi = Eigen::VectorXd::Zero(j.rows());
-    Space<V>::to_host(settled_.outer_phi(), g.data());
-    Space<V>::to_host(settled_.outer_theta(), gradient.data());
-    double residual = unknown;
-    if (lu.isInvertible()) {
-      pi = lu.transpose().solve(g);
-      gradient -= chi.transpose() * pi;
-      residual = (g - j.transpose() * pi).norm();
-      Space<V>::from_host(gradient.data(), e.gradient);
-      e.adjoint_status = Status::converged;
-      e.message += "; phase 2 (exact): LU with full pivoting";
-    } else {
-      e.adjoint_status = Status::singular;
-      e.message += fmt::format("; phase 2 (exact): the {0}x{0} Jacobian has rank {1}", j.rows(), lu.rank());
-    }
-    Space<V>::from_host(pi.data(), e.pi);
-    e.cost.factorizations = 1;
-    e.cost.bytes =
-        std::max(e.cost.bytes, sizeof(double) * static_cast<std::size_t>(2 * j.size() + chi.size()));
-    e.cost.seconds_adjoint = watch.seconds();
-    settled_.certify(theta, &curvature, {.residual_norm = residual}, options_, e);
-  }
-  e.cost += problem_.cost();
-  return e;
-}
 
 extern template class Exact<Eigen::VectorXd>;
 extern template class Exact<Eigen::VectorXf>;

@@ -7,7 +7,7 @@
 #include <Eigen/LU>
 
 #include <bilevel/adjoint/adjoint_solver.hpp>
-#include <bilevel/gradient/spectrum.hpp>
+#include <bilevel/gradient/impl/spectrum.hpp>
 #include <bilevel/problem/equilibrium.hpp>
 
 namespace bilevel {

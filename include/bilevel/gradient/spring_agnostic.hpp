@@ -2,6 +2,7 @@
 
 #include <bilevel/gradient/agnostic.hpp>
 #include <bilevel/inner/spring_controlled.hpp>
+#include <bilevel/space/eigen.hpp>
 
 namespace bilevel {
 
@@ -39,25 +40,6 @@ class SpringAgnostic final : public Estimator<V> {
   SpringControlled<V> soft_, stiff_;
   Agnostic<V> from_soft_, from_stiff_;
 };
-
-template <Vector V>
-Estimate<V> SpringAgnostic<V>::estimate(const V& theta, const Warm<V>& warm) {
-  Estimate<V> soft = from_soft_.estimate(theta, warm);
-  Estimate<V> e = from_stiff_.estimate(theta, {.phi = soft.phi, .pi = {}});
-  e.cost += soft.cost;
-  V change = duplicate(soft.gradient);
-  Space<V>::axpy(-1, e.gradient, change);
-  const double springs = norm(change);
-  Certificate& c = e.certificate;
-  if (!std::isfinite(springs)) {
-    c.kind = Kind::none;
-  } else {
-    c.bound += 2 * springs;
-    c.reason += fmt::format("; the springs account for about {:.3g}", springs);
-  }
-  c.judge(norm(e.gradient), options_.outer_tolerance, succeeded(e.status));
-  return e;
-}
 
 extern template class SpringAgnostic<Eigen::VectorXd>;
 extern template class SpringAgnostic<Eigen::VectorXf>;

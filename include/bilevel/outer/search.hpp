@@ -9,7 +9,6 @@
 
 #include <bilevel/gradient/settled_value.hpp>
 #include <bilevel/outer/solve.hpp>
-#include <bilevel/space/eigen.hpp>
 
 namespace bilevel {
 
@@ -39,25 +38,6 @@ struct SearchOptions {
 std::vector<std::string> search_names();
 bool is_search(std::string_view name);
 
-namespace detail {
-
-/// What a search learns about one θ; it needs no vector type.
-struct Evaluation {
-  double value = unknown;
-  std::function<Eigen::VectorXd()> phi;  ///< brings the settled state to the host, before the next evaluation
-  double tolerance = unknown;
-  Status status = Status::not_run;
-  std::string message;
-  Cost cost;
-};
-
-using Evaluate = std::function<Evaluation(const Eigen::VectorXd& theta)>;
-
-Summary search(std::string_view name, const Evaluate& evaluate, const Eigen::VectorXd& start,
-               const SearchOptions& options);
-
-}  // namespace detail
-
 /// Looks for the θ of smallest L_out(φ*(θ), θ) with no gradient, and returns the best θ it has seen. The
 /// first evaluation is that of the start, projected onto the box.
 ///   random-search  uniform in the box
@@ -66,21 +46,6 @@ Summary search(std::string_view name, const Evaluate& evaluate, const Eigen::Vec
 ///   nlopt-direct   dividing rectangles, locally biased (Gablonsky), global; NLopt's
 /// Values that are not finite, and those of solves that diverged, count as infinite. There is no certificate.
 template <Vector V>
-Summary search(std::string_view name, SettledValue<V>& value, const V& start, const SearchOptions& options) {
-  const V like = value.initial_theta();
-  if (Space<V>::size(start) != Space<V>::size(like))
-    throw InvalidInput(fmt::format("{}: the start has {} elements, the problem's theta has {}", name,
-                                   Space<V>::size(start), Space<V>::size(like)));
-  if (!all_finite(start)) throw InvalidInput(fmt::format("{}: the start theta holds NaN or infinity", name));
-  V theta = Space<V>::zeros_like(start), phi;
-  const auto evaluate = [&](const Eigen::VectorXd& host) {
-    Space<V>::from_host(host.data(), theta);
-    Settled<V> settled = value.at(theta);
-    phi = std::move(settled.phi);
-    return detail::Evaluation{settled.value,  [&phi] { return host_copy(phi); }, settled.tolerance,
-                              settled.status, std::move(settled.message),        settled.cost};
-  };
-  return detail::search(name, evaluate, host_copy(start), options);
-}
+Summary search(std::string_view name, SettledValue<V>& value, const V& start, const SearchOptions& options);
 
 }  // namespace bilevel

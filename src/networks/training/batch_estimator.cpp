@@ -1,7 +1,8 @@
-#include <bilevel/networks/batch_estimator.hpp>
-
+#include <bilevel/gradient/automatic.hpp>
 #include <bilevel/gradient/make_estimator.hpp>
 #include <bilevel/networks/backpropagation.hpp>
+#include <bilevel/networks/batch_estimator.hpp>
+
 
 namespace bilevel::networks {
 namespace {

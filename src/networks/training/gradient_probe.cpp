@@ -1,5 +1,6 @@
 #include "gradient_probe.hpp"
 
+#include <bilevel/adjoint/linear_run.hpp>
 #include <bilevel/gradient/stencil.hpp>
 
 namespace bilevel::networks {

@@ -1,10 +1,11 @@
+#include <bilevel/gradient/automatic.hpp>
+#include <bilevel/gradient/make_estimator.hpp>
 #include <bilevel/networks/training_options.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
-#include <bilevel/gradient/make_estimator.hpp>
 
 #include "defaults.hpp"
 #include "networks/by_name.hpp"

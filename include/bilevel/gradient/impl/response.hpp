@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include <bilevel/adjoint/conjugate_gradient.hpp>
+#include <bilevel/adjoint/impl/conjugate_gradient.hpp>
 #include <bilevel/gradient/certificate.hpp>
 #include <bilevel/gradient/sensitivity.hpp>
 

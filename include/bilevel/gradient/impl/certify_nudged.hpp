@@ -4,7 +4,7 @@
 #include <cmath>
 #include <optional>
 
-#include <bilevel/gradient/nudged_phases.hpp>
+#include <bilevel/gradient/impl/nudged_phases.hpp>
 #include <bilevel/inner/stop.hpp>
 
 namespace bilevel {

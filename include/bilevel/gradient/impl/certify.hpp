@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <bilevel/gradient/certificate.hpp>
-#include <bilevel/gradient/spectrum.hpp>
+#include <bilevel/gradient/impl/spectrum.hpp>
 #include <bilevel/problem/gamma.hpp>
 
 namespace bilevel {

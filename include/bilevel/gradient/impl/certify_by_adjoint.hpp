@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include <bilevel/gradient/settle_and_certify.hpp>
+#include <bilevel/gradient/impl/settle_and_certify.hpp>
 #include <bilevel/problem/gamma.hpp>
 
 namespace bilevel {

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <bilevel/inner/make_inner_solver.hpp>
+#include <bilevel/inner/impl/adam.hpp>
+#include <bilevel/inner/impl/backtracking_descent.hpp>
+#include <bilevel/inner/impl/fixed_point.hpp>
+#include <bilevel/inner/impl/lbfgs.hpp>
+#include <bilevel/inner/impl/minimiser.hpp>
+#include <bilevel/inner/impl/newton.hpp>
+#include <bilevel/inner/impl/trust_region.hpp>
+
+namespace bilevel {
+
+namespace detail {
+
+[[noreturn]] void refuse_step(const InnerChoice& choice);
+[[noreturn]] void refuse_residual(const InnerChoice& choice);
+
+template <Vector V>
+struct StepMaker {
+  using Made = std::unique_ptr<Step<V>>;
+  Made operator()(const GradientDescentOptions& o) const { return std::make_unique<GradientDescent<V>>(o); }
+  Made operator()(const BacktrackingDescentOptions& o) const {
+    return std::make_unique<BacktrackingDescent<V>>(o);
+  }
+  Made operator()(const HeavyBallOptions& o) const { return std::make_unique<HeavyBall<V>>(o); }
+  Made operator()(const NesterovOptions& o) const { return std::make_unique<Nesterov<V>>(o); }
+  Made operator()(const AdamOptions& o) const { return std::make_unique<Adam<V>>(o); }
+  Made operator()(const LbfgsOptions& o) const { return std::make_unique<Lbfgs<V>>(o); }
+  Made operator()(const NewtonOptions& o) const { return std::make_unique<Newton<V>>(o); }
+  Made operator()(const TrustRegionOptions& o) const { return std::make_unique<TrustRegion<V>>(o); }
+  Made operator()(const FixedPointOptions& o) const { refuse_step(o); }
+};
+
+}  // namespace detail
+
+template <Vector V>
+std::unique_ptr<Step<V>> make_step(const InnerChoice& choice) {
+  return std::visit(detail::StepMaker<V>{}, choice);
+}
+
+template <Vector V>
+std::unique_ptr<Step<V>> make_step(std::string_view name) {
+  return make_step<V>(inner_solver_named(name));
+}
+
+template <Vector V>
+std::unique_ptr<InnerSolver<V>> make_inner_solver(const InnerChoice& choice, Problem<V>& problem,
+                                                  const MinimiserOptions& options) {
+  if (const auto* fixed_point = std::get_if<FixedPointOptions>(&choice))
+    return std::make_unique<FixedPoint<V>>(problem, options, *fixed_point);
+  return std::make_unique<Minimiser<V>>(problem, make_step<V>(choice), options);
+}
+
+template <Vector V>
+std::unique_ptr<InnerSolver<V>> make_inner_solver(const InnerChoice& choice, Equilibrium<V>& problem,
+                                                  const MinimiserOptions& options) {
+  if (const auto* fixed_point = std::get_if<FixedPointOptions>(&choice))
+    return std::make_unique<FixedPoint<V>>(problem, options, *fixed_point);
+  detail::refuse_residual(choice);
+}
+
+}  // namespace bilevel
