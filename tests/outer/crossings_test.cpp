@@ -186,8 +186,8 @@ TEST_P(Crossings, TheNumbersAreThoseOfTheHost) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, Crossings, ::testing::Values("auto", "implicit-cg", "ep-central"),
-                         [](const auto& info) {
-                           std::string name = info.param;
+                         [](const auto& method) {
+                           std::string name = method.param;
                            std::erase(name, '-');
                            return name;
                          });
