@@ -36,11 +36,11 @@ struct LabelRange {
 /// Everything about a loss but its loop over the rows. Functions take a margin, a label and the parameter.
 struct LossKind {
   kernels::Loss loss;
-  std::string_view model;     ///< what a model that is trained by it is called: "poisson"
-  std::string_view title;     ///< the same in a sentence: "a Poisson regression"
-  std::string_view formula;   ///< of m_i and y_i
+  std::string_view model;    ///< what a model that is trained by it is called: "poisson"
+  std::string_view title;    ///< the same in a sentence: "a Poisson regression"
+  std::string_view formula;  ///< of m_i and y_i
   std::string_view legend{};  ///< what other letters in it stand for; may be empty
-  std::string_view wants;     ///< of a label, as the end of "poisson wants …"
+  std::string_view wants;    ///< of a label, as the end of "poisson wants …"
   bool (*takes)(double label);
   /// How the targets of a model are to be read.
   enum class Target {
