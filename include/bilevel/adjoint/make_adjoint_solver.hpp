@@ -55,7 +55,9 @@ namespace detail {
 template <Vector V>
 struct AdjointMaker {
   using Made = std::unique_ptr<AdjointSolver<V>>;
-  Made operator()(const ConjugateGradientOptions& o) const { return std::make_unique<ConjugateGradient<V>>(o); }
+  Made operator()(const ConjugateGradientOptions& o) const {
+    return std::make_unique<ConjugateGradient<V>>(o);
+  }
   Made operator()(const DirectOptions& o) const { return std::make_unique<Direct<V>>(o); }
   Made operator()(const MinresOptions& o) const { return std::make_unique<Minres<V>>(o); }
   Made operator()(const GmresOptions& o) const { return std::make_unique<Gmres<V>>(o); }

@@ -152,8 +152,7 @@ double NystromSketch<V>::find_damping(const std::vector<V>& omega, const Eigenso
 
 /// L = Q·R·(ΩᵀY)⁻¹·Rᵀ·Qᵀ from the eigenvalues of ΩᵀAΩ = WΘWᵀ, then C from those of L.
 template <Vector V>
-void NystromSketch<V>::invert(const Eigensolver& ritz, const Eigen::MatrixXd& triangle,
-                              double shift) {
+void NystromSketch<V>::invert(const Eigensolver& ritz, const Eigen::MatrixXd& triangle, double shift) {
   const Eigen::VectorXd pivots = (ritz.eigenvalues().array() - damping_).max(0.0) + shift;
   if (shift == 0) {  // A = 0 as far as the sketch goes
     complement_ = 1;

@@ -203,8 +203,7 @@ Sweep<V> NudgedPhases<V>::sweep(const Stencil& stencil, double beta) {
     const V settled = settle(record.t, start, s);
     if (!s.usable() || !compare_with_free(settled, record, s)) break;
     assemble(count, record, s);
-    if (embedded && i + 1 < count)
-      Space<V>::axpy(lower.coefficient(i) / beta, theta_difference_, s.lower);
+    if (embedded && i + 1 < count) Space<V>::axpy(lower.coefficient(i) / beta, theta_difference_, s.lower);
     follow_secant(i + 1 == count, record.t, s);
     s.phases.push_back(record);
     if (one_sided) Space<V>::copy(settled, start);

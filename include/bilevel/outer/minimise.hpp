@@ -19,8 +19,8 @@ template <class Choice>
 class Method {
  public:
   template <class Options>
-  requires std::constructible_from<Choice, Options>
-  Method(Options options) : said_(Choice(std::move(options))) {}
+  requires std::constructible_from<Choice, Options> Method(Options options)
+      : said_(Choice(std::move(options))) {}
   Method(const char* name) : said_(std::string(name)) {}
   Method(std::string name) : said_(std::move(name)) {}
 
@@ -62,7 +62,9 @@ Summary minimise(Equilibrium<V>& problem, const MinimiseOptions& options = {});
 
 /// What is no problem yet and has to be made one.
 template <class T>
-concept PlainLosses = !requires(T& t) { []<class V>(Equilibrium<V>&) {}(t); };
+concept PlainLosses = !requires(T & t) {
+  []<class V>(Equilibrium<V>&) {}(t);
+};
 
 /// The same of two losses in a plain struct (see Oracles), or of a residual and an outer loss. The struct is
 /// moved in; std::ref(struct) refers to it instead.
@@ -85,9 +87,8 @@ MinimiseChoices choose(const MinimiseOptions& options, Index parameters, bool cu
 
 template <Vector V, class P>
 Summary minimise(P& problem, const MinimiseOptions& options) {
-  const MinimiseChoices choices =
-      choose(options, Space<V>::size(problem.initial_phi()), problem.capabilities().curvature,
-             std::is_base_of_v<Problem<V>, P>);
+  const MinimiseChoices choices = choose(options, Space<V>::size(problem.initial_phi()),
+                                         problem.capabilities().curvature, std::is_base_of_v<Problem<V>, P>);
   const auto inner = make_inner_solver<V>(choices.inner, problem, options.phase_1);
   const auto estimator = make_estimator<V>(choices.estimator, problem, *inner);
   const auto optimizer = make_optimizer(choices.optimizer);
