@@ -103,8 +103,8 @@ std::unique_ptr<bilevel::Estimator<Vec>> Laboratory::estimator(
         defect_ == Defect::nudge_scale ? 2 : bilevel::unknown);
   const auto* propagation = std::get_if<bilevel::EquilibriumPropagationOptions>(&choice);
   if (defect_ == Defect::stencil && propagation && propagation->nudge == bilevel::Nudge::forward)
-    return std::make_unique<planted::WeightedPropagation>(problem, inner, forward_stencil(propagation->points),
-                                                          options.beta == 0 ? 1e-3 : options.beta);
+    return std::make_unique<planted::WeightedPropagation>(
+        problem, inner, forward_stencil(propagation->points), options.beta == 0 ? 1e-3 : options.beta);
   if (adjoint_of(name))
     return estimator(name, static_cast<bilevel::Equilibrium<Vec>&>(problem), inner, options);
   const auto make = [&](bilevel::Problem<Vec>& p) {

@@ -6,8 +6,8 @@
 namespace bilevel {
 namespace {
 
-/// Stencils of more points pay where phases are accurate to the last digits only: none of the tables in
-/// bench/automatic.md has one of them first.
+/// More points gain a digit or two where phases are accurate to the last ones: no row of bench/automatic.md
+/// has such a stencil as the cheapest.
 constexpr int most_listed_points = 4;
 
 struct KnownEstimator {
@@ -138,11 +138,13 @@ Violations validate(const EstimatorChoice& choice) {
 
 bool nudges(const EstimatorChoice& choice) {
   return std::holds_alternative<EquilibriumPropagationOptions>(choice) ||
-         std::holds_alternative<HolomorphicOptions>(choice) || std::holds_alternative<AgnosticOptions>(choice);
+         std::holds_alternative<HolomorphicOptions>(choice) ||
+         std::holds_alternative<AgnosticOptions>(choice);
 }
 
 bool differentiates_steps(const EstimatorChoice& choice) {
-  return std::holds_alternative<UnrolledOptions>(choice) || std::holds_alternative<ForwardModeOptions>(choice);
+  return std::holds_alternative<UnrolledOptions>(choice) ||
+         std::holds_alternative<ForwardModeOptions>(choice);
 }
 
 const std::vector<std::string>& estimator_names() {
@@ -167,8 +169,8 @@ EstimatorChoice estimator_named(std::string_view name) {
     if (name == estimator_name(gone.name))
       throw InvalidInput(fmt::format("{} was removed in 0.1.0: it was never the cheapest; use {}", name,
                                      estimator_name(gone.instead)));
-  throw InvalidInput(fmt::format("there is no estimator '{}'; there are: {}; and, never the best choice: {}", name,
-                                 fmt::join(estimator_names(), ", "),
+  throw InvalidInput(fmt::format("there is no estimator '{}'; there are: {}; and, never the cheapest: {}",
+                                 name, fmt::join(estimator_names(), ", "),
                                  fmt::join(unlisted_estimator_names(), ", ")));
 }
 

@@ -7,9 +7,15 @@ namespace {
 
 const std::vector<InnerChoice>& all_inner_solvers() {
   static const std::vector<InnerChoice> all{
-      GradientDescentOptions{}, BacktrackingDescentOptions{}, HeavyBallOptions{},
-      NesterovOptions{},        AdamOptions{},                LbfgsOptions{},
-      NewtonOptions{},          TrustRegionOptions{},         FixedPointOptions{},
+      GradientDescentOptions{},
+      BacktrackingDescentOptions{},
+      HeavyBallOptions{},
+      NesterovOptions{},
+      AdamOptions{},
+      LbfgsOptions{},
+      NewtonOptions{},
+      TrustRegionOptions{},
+      FixedPointOptions{},
   };
   return all;
 }
@@ -76,9 +82,9 @@ void refuse_step(const InnerChoice& choice) {
 }
 
 void refuse_residual(const InnerChoice& choice) {
-  throw InvalidInput(fmt::format(
-      "inner solver {}: it minimises a loss and this problem has only a residual; use anderson",
-      name(choice)));
+  throw InvalidInput(
+      fmt::format("inner solver {}: it minimises a loss and this problem has only a residual; use anderson",
+                  name(choice)));
 }
 
 }  // namespace detail

@@ -41,7 +41,8 @@ struct Resolved {
 
 Violations resolve_all(const MinimiseOptions& o, Resolved& found) {
   Violations v("minimise");
-  if (o.inner) found.inner = resolve(*o.inner, "inner", v, find_inner_solver, complaint_of(inner_solver_named));
+  if (o.inner)
+    found.inner = resolve(*o.inner, "inner", v, find_inner_solver, complaint_of(inner_solver_named));
   found.estimator = resolve(o.estimator, "estimator", v, find_estimator, complaint_of(estimator_named));
   found.optimizer = resolve(o.optimizer, "optimizer", v, find_optimizer, [](const std::string& name) {
     if (is_search(name)) return std::string("is a search of values, not an optimiser: call search()");

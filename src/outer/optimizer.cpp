@@ -27,7 +27,8 @@ bool decreases(double value, double base, double slope_before, double slope_afte
 
 class DescentOptimizer final : public Optimizer {
  public:
-  explicit DescentOptimizer(const DescentOptimizerOptions& options) : options_(options), trial_(options.step) {
+  explicit DescentOptimizer(const DescentOptimizerOptions& options)
+      : options_(options), trial_(options.step) {
     options.validate().throw_if_any();
   }
   std::string_view name() const override { return "gradient-descent"; }

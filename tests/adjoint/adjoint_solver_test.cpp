@@ -111,8 +111,7 @@ TEST(AdjointSolver, NanFromAProductIsNamedWithItsIterationAndTheBestXSurvives) {
   Draw draw(1);
   const Mat matrix = draw.with_spectrum(log_spectrum(40, 100));
   const Vec b = draw.vector(40);
-  for (const std::string_view name :
-       {"cg", "cg-jacobi", "minres", "gmres", "bicgstab", "neumann"}) {
+  for (const std::string_view name : {"cg", "cg-jacobi", "minres", "gmres", "bicgstab", "neumann"}) {
     Operator a(matrix);
     a.poisoned_product = 7;
     const auto solution = make_adjoint_solver<Vec>(name)->solve(a, b, nullptr);

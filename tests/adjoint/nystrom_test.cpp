@@ -104,7 +104,8 @@ TEST(Nystrom, ADampedMatrixOfItsRankTakesTwoSteps) {
       Operator a(draw.with_spectrum(spectrum));
       const Vec b = draw.vector(80), exact = a.matrix().llt().solve(b);
       // One column more than the rank finds ρ; a damping above the spectrum is lowered to it.
-      for (const auto& [rank, damping] : {std::pair{13L, rho}, {20L, rho}, {13L, 0.0}, {20L, 0.0}, {20L, 5 * rho}}) {
+      for (const auto& [rank, damping] :
+           {std::pair{13L, rho}, {20L, rho}, {13L, 0.0}, {20L, 0.0}, {20L, 5 * rho}}) {
         ConjugateGradientOptions options = preconditioning(rank);
         options.sketch.damping = damping;
         const auto solution = ConjugateGradient<Vec>(options).solve(a, b, nullptr);

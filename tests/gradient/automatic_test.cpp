@@ -25,7 +25,8 @@ TEST(AutomaticChoice, FollowsSizeCapabilitiesAndMemory) {
   EXPECT_EQ(ranked({.phi = 1000, .theta = 3, .memory_limit = plenty}).front(), "implicit-cg");
   EXPECT_EQ(ranked({.phi = 1000, .theta = 3, .symmetric = false, .memory_limit = plenty}).front(),
             "implicit-gmres");
-  EXPECT_EQ(ranked({.phi = 1000, .theta = 3, .curvature = false, .memory_limit = plenty}).front(), "ep-forward-3");
+  EXPECT_EQ(ranked({.phi = 1000, .theta = 3, .curvature = false, .memory_limit = plenty}).front(),
+            "ep-forward-3");
   EXPECT_EQ(
       ranked({.phi = 1000, .theta = 3, .curvature = false, .loss = false, .memory_limit = plenty}).front(),
       "finite-difference");

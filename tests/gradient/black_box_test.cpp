@@ -313,7 +313,8 @@ TEST_P(Random, IsTheFormulaWrittenOut) {
   const Vec theta = Vec::Constant(1, 1.5), expected = *problem->outer_gradient(theta);
   const auto inner = make_inner_solver<Vec>("newton", *problem, tolerance(1e-13));
   const Estimate<Vec> e =
-      RandomDifference<Vec>(*problem, *inner, {.pairs = 64, .sigma = 0.1, .directions = GetParam()}).estimate(theta, {});
+      RandomDifference<Vec>(*problem, *inner, {.pairs = 64, .sigma = 0.1, .directions = GetParam()})
+          .estimate(theta, {});
   if (GetParam() == Directions::rademacher) {
     EXPECT_NEAR(e.gradient[0], expected[0], 1e-10);
     EXPECT_EQ(e.certificate.verdict, Verdict::trusted) << e.certificate.reason;
@@ -367,8 +368,8 @@ TEST_P(Random, BoundHoldsInNinetyNineOfAHundredDrawsAndIsRarelyTrusted) {
 TEST(RandomDifference, FewPairsAreNoCertificate) {
   const auto problem = problems::make("quadratic");
   const auto inner = make_inner_solver<Vec>("newton", *problem);
-  const Estimate<Vec> e = RandomDifference<Vec>(*problem, *inner, {.pairs = 3})
-                              .estimate(problem->initial_theta(), {});
+  const Estimate<Vec> e =
+      RandomDifference<Vec>(*problem, *inner, {.pairs = 3}).estimate(problem->initial_theta(), {});
   EXPECT_EQ(e.certificate.kind, Kind::none);
   EXPECT_EQ(e.certificate.verdict, Verdict::untrusted);
 }

@@ -72,11 +72,13 @@ Vec truth(problems::ReferenceProblem& problem, const Vec& theta, bool& closed) {
 /// Relative accuracy that a method owes when everything is asked for to the last digits; infinite for the
 /// deliberate approximations and for sampling, which owe no more than an honest certificate.
 double owed(std::string_view method) {
-  for (const char* rough : {"first-order", "one-step", "unrolled-truncated", "evolution-strategies", "spsa", "ep-agnostic"})
+  for (const char* rough :
+       {"first-order", "one-step", "unrolled-truncated", "evolution-strategies", "spsa", "ep-agnostic"})
     if (method == rough) return everywhere;
   if (method == "ep-forward-2" || method == "ep-random-sign") return 1e-4;  // √δ at the best β
   if (method == "finite-difference" || method == "ep-forward-3" || method == "ep-central") return 1e-6;
-  for (const char* more_points : {"ep-forward-4", "ep-forward-5", "ep-forward-6", "ep-forward-7", "ep-forward-8"})
+  for (const char* more_points :
+       {"ep-forward-4", "ep-forward-5", "ep-forward-6", "ep-forward-7", "ep-forward-8"})
     if (method == more_points) return 1e-7;
   return 1e-8;
 }

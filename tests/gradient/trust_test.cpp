@@ -35,8 +35,7 @@ struct Fixed final : InnerSolver<Vec> {
 std::vector<std::string> methods() {
   std::vector<std::string> names;
   for (const std::string_view adjoint : adjoint_solver_names())
-    if (adjoint != "cg-preconditioned" && adjoint != "cg-inherited")
-      names.push_back(estimator_name(adjoint));
+    if (adjoint != "cg-preconditioned" && adjoint != "cg-inherited") names.push_back(estimator_name(adjoint));
   names.emplace_back("exact");
   return names;
 }

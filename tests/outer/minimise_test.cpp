@@ -87,7 +87,8 @@ TEST(Minimise, TakesObjectsOrNamesToTheSameBits) {
   CurvedKeptLine line;
   const SolveOptions outer{.gradient_tolerance = 1e-10};
   const Summary by_name = minimise(
-      line, {.inner = "newton", .estimator = "implicit-direct", .optimizer = "gradient-descent", .outer = outer});
+      line,
+      {.inner = "newton", .estimator = "implicit-direct", .optimizer = "gradient-descent", .outer = outer});
   const Summary by_object = minimise(line, {.inner = NewtonOptions{},
                                             .estimator = ImplicitMethod{.adjoint = DirectOptions{}},
                                             .optimizer = DescentOptimizerOptions{},
@@ -190,8 +191,8 @@ TEST(Minimise, SaysAllThatIsWrongAtOnceBeforeAnyWork) {
   MinimiseOptions objects{.inner = LbfgsOptions{.memory = 0},
                           .estimator = UnrolledOptions{.truncate = -1, .step = AdamOptions{.step = -1}},
                           .optimizer = AdamOptimizerOptions{.beta1 = 2}};
-  expect_parts(refusal_of(objects), {"lbfgs.memory = 0", "unrolled.truncate = -1", "adam.step = -1",
-                                     "adam.beta1 = 2"});
+  expect_parts(refusal_of(objects),
+               {"lbfgs.memory = 0", "unrolled.truncate = -1", "adam.step = -1", "adam.beta1 = 2"});
   expect_parts(refusal_of({.estimator = "implicit-cg-recycled"}),
                {"was removed in 0.1.0", "use implicit-cg-inherited"});
   expect_parts(refusal_of({.optimizer = "nlopt-bobyqa"}), {"nlopt-bobyqa", "a search", "search()"});
@@ -208,7 +209,8 @@ TEST(Minimise, WhatTheProblemCannotServeIsSaid) {
     }
     return {};
   };
-  expect_parts(refusal(KeptLine{}, {.estimator = ImplicitMethod{}}), {"implicit-cg", "first derivatives only"});
+  expect_parts(refusal(KeptLine{}, {.estimator = ImplicitMethod{}}),
+               {"implicit-cg", "first derivatives only"});
   conformance::RecurrentNet net(0.05 * Mat::Identity(4, 4), Mat::Ones(4, 1), Vec::Ones(4));
   try {
     minimise(static_cast<Equilibrium<Vec>&>(net), {.inner = LbfgsOptions{}});

@@ -71,7 +71,7 @@ bool differentiates_steps(const EstimatorChoice& choice);
 /// `unrolled`, `unrolled-truncated`, `unrolled-checkpointed`, `forward-mode`; `finite-difference`,
 /// `evolution-strategies`, `spsa`. Each is that of a choice with its options at their defaults.
 const std::vector<std::string>& estimator_names();
-/// Known by their names too, but never the best choice for a problem: `ep-forward-5` … `ep-forward-8`, whose
+/// Known by their names too, but never the cheapest on a problem: `ep-forward-5` … `ep-forward-8`, whose
 /// stencils amplify the errors of the phases, and `ep-agnostic`, which is for systems that only settle.
 const std::vector<std::string>& unlisted_estimator_names();
 /// The choice of that name, listed or not; null where there is none.

@@ -29,7 +29,9 @@ struct ForwardModeOptions {
 
   Violations validate() const {
     Violations v("forward-mode");
-    v.add(bilevel::validate(step)).add(run.validate("forward-mode")).at_least("memory_limit", memory_limit > 0 ? 1 : 0, 1);
+    v.add(bilevel::validate(step))
+        .add(run.validate("forward-mode"))
+        .at_least("memory_limit", memory_limit > 0 ? 1 : 0, 1);
     v.positive("adjoint_tolerance", adjoint_tolerance);
     return v.not_negative("outer_tolerance", outer_tolerance).add(certificate.validate());
   }

@@ -56,9 +56,7 @@ class RandomDifference final : public Estimator<V> {
     require_shapes<V>(problem, nullptr, nullptr, name());
   }
 
-  std::string_view name() const override {
-    return bilevel::name(options_.directions);
-  }
+  std::string_view name() const override { return bilevel::name(options_.directions); }
   Estimate<V> estimate(const V& theta, const Warm<V>& warm) override;
   void set_tolerances(double inner, double /*adjoint*/) override { solves_.set_tolerance(inner); }
   void set_outer_tolerance(double tolerance) override { options_.outer_tolerance = tolerance; }
