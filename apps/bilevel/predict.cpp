@@ -6,12 +6,12 @@
 #include <bilevel/data/moments.hpp>
 #include <bilevel/data/read.hpp>
 
+#include <bilevel/models/saved_model.hpp>
 #include "commands.hpp"
 #include "data_arguments.hpp"
 #include "json_output.hpp"
 #include "terminal.hpp"
 #include "training/network_file.hpp"
-#include <bilevel/models/saved_model.hpp>
 
 namespace app {
 namespace {
