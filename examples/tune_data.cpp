@@ -1,5 +1,5 @@
-// Tuning a model on a table in memory: one penalty for each feature, a certificate, predictions, and the model in a
-// file.
+// Tuning a model on a table in memory: one penalty for each feature, a certificate, predictions, and the
+// model in a file.
 
 #include <random>
 
@@ -20,13 +20,13 @@ int main() {
   }
 
   const auto table = bilevel::data::make_dataset(x, price, {"area", "distance", "colour"}, "price");
-  const auto tuned =
-      bilevel::models::tune(table, {.model = bilevel::models::Model::ridge,
-                                    .penalty = bilevel::models::Penalty::per_feature});
+  const auto tuned = bilevel::models::tune(
+      table, {.model = bilevel::models::Model::ridge, .penalty = bilevel::models::Penalty::per_feature});
   fmt::print("{}, certificate {} {}\n", name(tuned.summary.status), name(tuned.summary.certificate.kind),
              name(tuned.summary.certificate.verdict));
   for (std::size_t j = 0; j < 3; ++j)
-    fmt::print("{:<9} {:6.2f}\n", tuned.model.names()[j], tuned.model.coefficients[static_cast<Eigen::Index>(j)]);
+    fmt::print("{:<9} {:6.2f}\n", tuned.model.names()[j],
+               tuned.model.coefficients[static_cast<Eigen::Index>(j)]);
   fmt::print("R² on the test rows {:.3f}\n", *tuned.chosen.test->r2);
 
   tuned.save("house_prices.json");  // for bilevel predict too

@@ -208,7 +208,8 @@ void check_model(Choices& choose, bool sparse) {
     return Json::parse(m.text());
   };
   static const Json valid[] = {make(false), make(true)};
-  const bilevel::models::SavedModel m = bilevel::models::SavedModel::load(write("model", edited(valid[sparse], choose).dump()));
+  const bilevel::models::SavedModel m =
+      bilevel::models::SavedModel::load(write("model", edited(valid[sparse], choose).dump()));
   data::Dataset d = read_like(m.schema);
   if (m.imputed.size() > 0) data::impute(d, m.imputed);
   const Eigen::MatrixXd u = bilevel::models::margins(m, d);

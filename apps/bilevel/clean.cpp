@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <memory>
 
+#include <bilevel/models/clean.hpp>
+#include <bilevel/models/clean_file.hpp>
 #include "clean_output.hpp"
 #include "commands.hpp"
 #include "data_arguments.hpp"
@@ -13,8 +15,6 @@
 #include "report/clean_page.hpp"
 #include "report/page.hpp"
 #include "terminal.hpp"
-#include <bilevel/models/clean.hpp>
-#include <bilevel/models/clean_file.hpp>
 
 namespace app {
 namespace {
@@ -34,7 +34,8 @@ struct CleanArguments {
 };
 
 /// --output is for files with a line for each row.
-void require_lines(const std::string& path, const bilevel::data::ReadOptions& reading, const std::string& format) {
+void require_lines(const std::string& path, const bilevel::data::ReadOptions& reading,
+                   const std::string& format) {
   try {
     bilevel::models::require_lines(path, reading, format);
   } catch (const InvalidInput& error) {
@@ -156,10 +157,11 @@ int run(CleanArguments a) {
     a.output.clear();
   }
   // The cleaned text first: it is read from the file once more, which may have changed.
-  write_outputs({{a.output, [&] { return bilevel::models::text_without(a.file, reading, data, result.flagged_rows); }},
-                 {a.ranking, [&] { return ranking_text(data, result); }},
-                 {a.json, [&] { return json_text(j); }},
-                 {a.report, [&] { return report::render(report::clean_page(j)); }}});
+  write_outputs(
+      {{a.output, [&] { return bilevel::models::text_without(a.file, reading, data, result.flagged_rows); }},
+       {a.ranking, [&] { return ranking_text(data, result); }},
+       {a.json, [&] { return json_text(j); }},
+       {a.report, [&] { return report::render(report::clean_page(j)); }}});
   if (!half) forget(checkpoint);
   return result.trustworthy() ? ok : no;
 }
@@ -179,7 +181,8 @@ std::function<int()> add_clean(CLI::App& program) {
       ->type_name("FILE|SHARE|N");
   command.add_option("--trusted-labels", a->trusted.labels, "Labels of that file, see --labels")
       ->type_name("FILE");
-  command.add_option("--test", a->test.text, "Rows to measure accuracy on, with labels that are right; 0: none")
+  command
+      .add_option("--test", a->test.text, "Rows to measure accuracy on, with labels that are right; 0: none")
       ->type_name("FILE|SHARE|N")
       ->capture_default_str();
   command.add_option("--test-labels", a->test.labels, "Labels of that file, see --labels")->type_name("FILE");

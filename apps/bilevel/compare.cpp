@@ -273,10 +273,11 @@ int run(CompareArguments& a) {
   const double norm = truth->gradient.norm();
   print_wrapped(
       a.problem.title() + ":",
-      fmt::format("{} inner variables{}, {} outer parameters; truth: {} (norm {:.6g})",
-                  comparison.problem().whole_phi_size(),
-                  comparison.problem().parts() > 1 ? fmt::format(" in {} folds", comparison.problem().parts()) : "",
-                  comparison.theta().size(), truth->source, norm),
+      fmt::format(
+          "{} inner variables{}, {} outer parameters; truth: {} (norm {:.6g})",
+          comparison.problem().whole_phi_size(),
+          comparison.problem().parts() > 1 ? fmt::format(" in {} folds", comparison.problem().parts()) : "",
+          comparison.theta().size(), truth->source, norm),
       4);
   say("\n");
   print_table(rows, norm);
@@ -313,8 +314,8 @@ int run(CompareArguments& a) {
 
 std::function<int()> add_compare(CLI::App& program) {
   auto a = std::make_shared<CompareArguments>();
-  CLI::App& command =
-      *program.add_subcommand("compare", "Every estimator on one problem, or on your data: error, certificate, cost");
+  CLI::App& command = *program.add_subcommand(
+      "compare", "Every estimator on one problem, or on your data: error, certificate, cost");
   a->problem.add_to(command);
   a->method.add_to(command);
   command.add_option("--methods", a->methods, "Estimators to compare, separated by commas (default: all)")

@@ -107,15 +107,15 @@ std::optional<data::Dataset> RowsArgument::read(const data::ReadOptions& reading
                                                 std::string_view option) const {
   if (!file(option)) {
     if (!labels.empty())
-      throw bilevel::InvalidInput(fmt::format("{0}-labels {1}: it goes with {0} FILE, not with rows drawn from the data",
-                                              option, labels));
+      throw bilevel::InvalidInput(fmt::format(
+          "{0}-labels {1}: it goes with {0} FILE, not with rows drawn from the data", option, labels));
     return {};
   }
   if (reading.labels.empty() != labels.empty())
     throw bilevel::InvalidInput(
-        labels.empty()
-            ? fmt::format("the labels of {} are missing: {}-labels FILE, as --labels for the data", text, option)
-            : fmt::format("{}-labels is for data whose own labels come from --labels", option));
+        labels.empty() ? fmt::format("the labels of {} are missing: {}-labels FILE, as --labels for the data",
+                                     text, option)
+                       : fmt::format("{}-labels is for data whose own labels come from --labels", option));
   data::ReadOptions options = reading;
   options.labels = labels;
   options.split.clear();

@@ -22,14 +22,16 @@ struct DataArguments {
   bilevel::data::ReadOptions read_options() const;
 };
 
-/// Rows that are kept apart, as a person names them: a file, a share (0.2, 20%) or where that is offered a number.
+/// Rows that are kept apart, as a person names them: a file, a share (0.2, 20%) or where that is offered a
+/// number.
 struct RowsArgument {
   std::string text, labels;  ///< labels: a file of theirs, where the data's own come from --labels
   /// Nothing where the text names a file, or is empty.
   std::optional<double> number(std::string_view option) const;
   bool file(std::string_view option) const { return !text.empty() && !number(option); }
   /// The file, for the same model as the data; nothing where it is no file.
-  std::optional<bilevel::data::Dataset> read(const bilevel::data::ReadOptions& reading, const bilevel::data::Schema& like,
+  std::optional<bilevel::data::Dataset> read(const bilevel::data::ReadOptions& reading,
+                                             const bilevel::data::Schema& like,
                                              std::string_view option) const;
 };
 

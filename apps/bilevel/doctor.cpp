@@ -1,11 +1,10 @@
 #include <cmath>
 #include <memory>
 
+#include <bilevel/models/diagnosis.hpp>
 #include "commands.hpp"
 #include "problem_arguments.hpp"
 #include "terminal.hpp"
-#include <bilevel/gradient/automatic.hpp>
-#include <bilevel/models/diagnosis.hpp>
 
 namespace app {
 namespace {
@@ -55,9 +54,9 @@ void examine_state(PosedProblem& problem, const Vec& phi, const Vec& theta, std:
                    std::vector<Symptom>& symptoms, Json& j) {
   std::unique_ptr<bilevel::Curvature<Vec>> curvature;
   problem.part().linearise(phi, theta, 0, curvature);
-  const bilevel::Spectrum spectrum = phi.size() <= 1000
-                                         ? bilevel::dense_spectrum(bilevel::dense_matrix(*curvature, phi), true)
-                                         : bilevel::lanczos_spectrum<Vec>(*curvature, phi, seed);
+  const bilevel::Spectrum spectrum =
+      phi.size() <= 1000 ? bilevel::dense_spectrum(bilevel::dense_matrix(*curvature, phi), true)
+                         : bilevel::lanczos_spectrum<Vec>(*curvature, phi, seed);
   const double kappa = spectrum.largest / spectrum.smallest;
   const bool definite = spectrum.smallest > 0;
   const double rate = definite ? (kappa - 1) / (kappa + 1) : 1;
@@ -84,8 +83,8 @@ void examine_state(PosedProblem& problem, const Vec& phi, const Vec& theta, std:
 Json say_findings(const bilevel::models::Prepared& prepared, const Vec& theta) {
   Json list = Json::array();
   for (const bilevel::models::DataFinding& each : diagnose(prepared, theta)) {
-    say("{} {:<20} {}\n", each.good ? coloured(Colour::green, "ok  ") : coloured(Colour::yellow, "note"), each.name,
-        each.sentence);
+    say("{} {:<20} {}\n", each.good ? coloured(Colour::green, "ok  ") : coloured(Colour::yellow, "note"),
+        each.name, each.sentence);
     Json numbers = Json::object();
     for (const auto& [key, value] : each.numbers) numbers[key] = number(value);
     list.push_back({{"name", each.name},
@@ -104,8 +103,9 @@ int run(DoctorArguments& a) {
   const bilevel::Index size = problem.phi_size();
   bilevel::MinimiserOptions inner_options;
   inner_options.gradient_tolerance = a.tolerance;
-  const Estimation made = problem.estimation(fmt::format("implicit-{}", default_adjoint(size)), a.problem.inner_name(size),
-                                             {.adjoint = {.relative_tolerance = 1e-10}}, inner_options);
+  const Estimation made =
+      problem.estimation(fmt::format("implicit-{}", default_adjoint(size)), a.problem.inner_name(size),
+                         {.adjoint = {.relative_tolerance = 1e-10}}, inner_options);
   const bilevel::Estimate<Vec> e = made.estimator->estimate(theta, {});
   // Folds are alike: derivatives and curvature are those of the first.
   const Vec phi = e.phi.head(size);
@@ -167,15 +167,17 @@ int run(DoctorArguments& a) {
 
 std::function<int()> add_doctor(CLI::App& program) {
   auto a = std::make_shared<DoctorArguments>();
-  CLI::App& command = *program.add_subcommand(
-      "doctor", "Examine a problem or your data: derivatives, conditioning, certificate; collinear columns, separable classes");
+  CLI::App& command = *program.add_subcommand("doctor",
+                                              "Examine a problem or your data: derivatives, conditioning, "
+                                              "certificate; collinear columns, separable classes");
   a->problem.add_to(command);
   command
       .add_option("--tolerance", a->tolerance, "Residual norm at which the inner problem counts as settled")
       ->capture_default_str();
   command.footer(
       "Examples:\n"
-      "  bilevel doctor houses.csv --target price --penalty per-feature   what a statistician would say of the data\n"
+      "  bilevel doctor houses.csv --target price --penalty per-feature   what a statistician would say of "
+      "the data\n"
       "  bilevel doctor --problem pitchfork            healthy\n"
       "  bilevel doctor --problem pitchfork --theta 0  not healthy: three branches meet there, exit code 1");
   return [a] { return run(*a); };

@@ -14,23 +14,27 @@ namespace models = bilevel::models;
 using bilevel::InvalidInput;
 
 void ModelArguments::add_to(CLI::App& command) {
-  command.add_option("data", data, "The data: CSV, TSV, LIBSVM, IDX or NPY, also gzip or bzip2")->type_name("DATA");
+  command.add_option("data", data, "The data: CSV, TSV, LIBSVM, IDX or NPY, also gzip or bzip2")
+      ->type_name("DATA");
   command.add_flag("--example", example, "Use built-in data: 4 strong features among 60");
   command
       .add_option("--model", model,
                   fmt::format("{} (automatic: by the target)", fmt::join(models::model_names(), ", ")))
       ->capture_default_str();
-  command.add_option("--groups", groups, "File with a feature's name and its group on each line")->type_name("FILE");
+  command.add_option("--groups", groups, "File with a feature's name and its group on each line")
+      ->type_name("FILE");
   command.add_option("--group-separator", separator, "Groups are the parts of names before this character")
       ->type_name("C");
   folds_ = command.add_option("--cv", options.folds, "Judge by K-fold cross-validation")
                ->type_name("K")
                ->capture_default_str();
-  command.add_option("--validation", validation.text, "Judge by a file, or by this share of the rows, instead")
+  command
+      .add_option("--validation", validation.text, "Judge by a file, or by this share of the rows, instead")
       ->type_name("FILE|SHARE");
   command.add_option("--validation-labels", validation.labels, "Targets of that file, see --labels")
       ->type_name("FILE");
-  command.add_option("--test", test.text, "Rows kept for an honest last look: a file, a share, or 0 for none")
+  command
+      .add_option("--test", test.text, "Rows kept for an honest last look: a file, a share, or 0 for none")
       ->type_name("FILE|SHARE")
       ->capture_default_str();
   command.add_option("--test-labels", test.labels, "Targets of that file, see --labels")->type_name("FILE");
@@ -40,7 +44,8 @@ void ModelArguments::add_to(CLI::App& command) {
   for (const auto& kind : bilevel::problems::loss_kinds())
     if (!kind.parameter.empty())
       command
-          .add_option(fmt::format("--{}", kind.parameter), parameters[kind.model], std::string(kind.parameter_help))
+          .add_option(fmt::format("--{}", kind.parameter), parameters[kind.model],
+                      std::string(kind.parameter_help))
           ->type_name("X")
           ->check(positive);
   reading.add_to(command, DataArguments::Purpose::tuning);
@@ -49,8 +54,9 @@ void ModelArguments::add_to(CLI::App& command) {
 void ModelArguments::resolve(std::string_view command) {
   if (data.empty() != example)
     throw InvalidInput(
-        example ? fmt::format("{}: --example brings its own data; leave the file out", command)
-                : fmt::format("{0}: name a data file, or try --example; bilevel {0} --help says more", command));
+        example
+            ? fmt::format("{}: --example brings its own data; leave the file out", command)
+            : fmt::format("{0}: name a data file, or try --example; bilevel {0} --help says more", command));
   if (folds_->count() > 0 && !validation.text.empty())
     throw InvalidInput(fmt::format("{}: --cv and --validation: give one of the two", command));
   options.model = models::model_named(model);
@@ -79,7 +85,12 @@ void ModelArguments::resolve(std::string_view command) {
     throw InvalidInput(text);
   }
   refuse_contradictions(command);
-  if (!groups.empty()) options.groups = models::read_groups(groups);
+  if (groups.empty()) return;
+  try {
+    options.groups = models::read_groups(groups);
+  } catch (const InvalidInput& error) {
+    throw InvalidInput(fmt::format("--groups {}", error.what()));
+  }
 }
 
 /// Options that would change nothing: the person expects that they do.
@@ -98,14 +109,16 @@ void ModelArguments::refuse_contradictions(std::string_view command) const {
              fmt::format("--{} is for --model {}", kind.parameter, kind.model));
   refuse(folds_->count() > 0 && !read_options.split.empty(),
          "--split names the folds or parts itself: leave --cv out");
-  refuse(!validation.labels.empty() && validation.text.empty(), "--validation-labels goes with --validation FILE");
+  refuse(!validation.labels.empty() && validation.text.empty(),
+         "--validation-labels goes with --validation FILE");
   require_not_the_data(
       command, data, {{"--validation", validation.text}, {"--test", test.text}},
       "rows that were learned from say nothing about new ones; give a share (0.2), or another file");
 }
 
 models::Prepared ModelArguments::prepare() const {
-  models::TuningData all = example ? models::example_data(options.seed) : bilevel::data::read(data, read_options);
+  models::TuningData all =
+      example ? models::example_data(options.seed) : bilevel::data::read(data, read_options);
   all.validation = validation.read(read_options, all.data.schema, "--validation");
   all.test = test.read(read_options, all.data.schema, "--test");
   models::Prepared prepared = models::prepare(std::move(all), options);

@@ -17,8 +17,8 @@ struct Estimation {
   std::unique_ptr<bilevel::Estimator<Eigen::VectorXd>> estimator;
 };
 
-/// What solve, compare and doctor work on: a ready-made problem, or the model of a person's data, with K folds a
-/// problem for each. Several share θ, and the mean of their outer losses is what counts.
+/// What solve, compare and doctor work on: a ready-made problem, or the model of a person's data, with K
+/// folds a problem for each. Several share θ, and the mean of their outer losses is what counts.
 class PosedProblem {
  public:
   using Vec = Eigen::VectorXd;
@@ -41,12 +41,14 @@ class PosedProblem {
   std::optional<std::pair<double, double>> theta_bounds() const;
   void obey(const bilevel::StopToken* stop);
 
-  Estimation estimation(std::string_view method, std::string_view inner, const bilevel::EstimatorOptions& options,
+  Estimation estimation(std::string_view method, std::string_view inner,
+                        const bilevel::EstimatorOptions& options,
                         const bilevel::MinimiserOptions& inner_options = {});
 
  private:
   std::vector<std::unique_ptr<bilevel::Problem<Vec>>> parts_;
-  const bilevel::problems::ReferenceProblem* reference_ = nullptr;  // the only part, where it knows its answers
+  const bilevel::problems::ReferenceProblem* reference_ =
+      nullptr;  // the only part, where it knows its answers
   std::optional<bilevel::models::Prepared> prepared_;
 };
 

@@ -7,11 +7,11 @@
 #include <bilevel/data/read.hpp>
 #include <bilevel/networks/saved_network.hpp>
 
+#include <bilevel/models/saved_model.hpp>
 #include "commands.hpp"
 #include "data_arguments.hpp"
 #include "json_output.hpp"
 #include "terminal.hpp"
-#include <bilevel/models/saved_model.hpp>
 
 namespace app {
 namespace {

@@ -26,24 +26,29 @@ void ProblemArguments::add_to(CLI::App& command) {
                   "Outer parameters: one number for all or one for each, separated by commas")
       ->delimiter(',')
       ->type_name("X,…");
-  of_problems_.push_back(command.add_option("--size", settings.phi, "Number of inner variables φ (default: the problem's own)")
-      ->type_name("N")
-      ->check(positive));
+  of_problems_.push_back(
+      command.add_option("--size", settings.phi, "Number of inner variables φ (default: the problem's own)")
+          ->type_name("N")
+          ->check(positive));
   of_problems_.push_back(command
-      .add_option("--parameters", settings.theta, "Number of outer parameters θ (default: the problem's own)")
-      ->type_name("N")
-      ->check(positive));
-  of_problems_.push_back(command.add_option("--samples", settings.samples, "Training samples, for problems with data")
-      ->type_name("N")
-      ->check(positive));
-  of_problems_.push_back(command
-      .add_option("--condition", settings.condition,
-                  "Condition number of the inner Hessian, for problems that can choose it")
-      ->type_name("K")
-      ->check(positive));
-  command.add_option("--penalty", settings.penalty,
-                     "global or per-feature, for problems with penalties; of your own data also per-group, per-class "
-                     "(default: global)");
+                             .add_option("--parameters", settings.theta,
+                                         "Number of outer parameters θ (default: the problem's own)")
+                             ->type_name("N")
+                             ->check(positive));
+  of_problems_.push_back(
+      command.add_option("--samples", settings.samples, "Training samples, for problems with data")
+          ->type_name("N")
+          ->check(positive));
+  of_problems_.push_back(
+      command
+          .add_option("--condition", settings.condition,
+                      "Condition number of the inner Hessian, for problems that can choose it")
+          ->type_name("K")
+          ->check(positive));
+  command.add_option(
+      "--penalty", settings.penalty,
+      "global or per-feature, for problems with penalties; of your own data also per-group, per-class "
+      "(default: global)");
   command.add_option("--seed", settings.seed, "Seed of everything random")
       ->capture_default_str()
       ->transform(whole_number());
@@ -71,13 +76,15 @@ PosedProblem ProblemArguments::make(std::string_view command) {
     return PosedProblem(bilevel::problems::make(problem, settings));
   }
   if (!problem.empty())
-    throw InvalidInput(fmt::format("{}: --problem {} is a ready-made problem and {} is data: give one of the two",
-                                   command, problem, title()));
+    throw InvalidInput(
+        fmt::format("{}: --problem {} is a ready-made problem and {} is data: give one of the two", command,
+                    problem, title()));
   refuse_any(of_problems_, "is for ready-made problems, and data have a size of their own");
   if (settings.penalty == "auto")
-    throw InvalidInput(fmt::format("{}: --penalty auto, which lets the data choose, is for bilevel tune; name one of "
-                                   "global, per-feature, per-group, per-class",
-                                   command));
+    throw InvalidInput(
+        fmt::format("{}: --penalty auto, which lets the data choose, is for bilevel tune; name one of "
+                    "global, per-feature, per-group, per-class",
+                    command));
   model.penalty = settings.penalty.empty() ? "global" : settings.penalty;
   model.options.seed = settings.seed;
   model.resolve(command);

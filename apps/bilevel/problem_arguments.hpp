@@ -15,8 +15,8 @@
 
 namespace app {
 
-/// The arguments by which solve, compare and doctor name a ready-made problem or data of one's own, and where to put
-/// the result.
+/// The arguments by which solve, compare and doctor name a ready-made problem or data of one's own, and where
+/// to put the result.
 struct ProblemArguments {
   bool list = false;
   std::string problem;
@@ -41,7 +41,9 @@ struct ProblemArguments {
   /// The same and, of a person's data, what tune says of them: into the fields problem, data and model.
   void describe_into(Json& j, const PosedProblem& made) const;
   /// In a sentence.
-  std::string title() const { return model.given() ? (model.example ? "the built-in example" : model.data) : problem; }
+  std::string title() const {
+    return model.given() ? (model.example ? "the built-in example" : model.data) : problem;
+  }
 
  private:
   std::vector<CLI::Option*> of_problems_, of_data_;

@@ -24,8 +24,8 @@
 #include <bilevel/version.hpp>
 
 #include "commands.hpp"
-#include "flags.hpp"
 #include "data_output.hpp"
+#include "flags.hpp"
 #include "terminal.hpp"
 #include "wide_blas.hpp"
 
@@ -96,7 +96,8 @@ int run_command(int argc, char** argv, const std::vector<app::Command>& known) {
       "  bilevel doctor --problem logistic          is this problem fit for gradient-based learning?\n"
       "  bilevel solve --problem ridge --json r.json   learn its parameters\n"
       "  bilevel compare --problem ridge            every estimator side by side\n"
-      "  bilevel compare data.csv --target y --validation 0.25   the same on your data; doctor and solve take them too\n"
+      "  bilevel compare data.csv --target y --validation 0.25   the same on your data; doctor and solve "
+      "take them too\n"
       "  bilevel paper --report paper.html          the claims behind all this, each put to the test\n\n"
       "Exit codes: 0 done and trustworthy, 1 the answer is no or not trustworthy, 2 bad usage or input, 3 "
       "internal error.");

@@ -36,8 +36,7 @@ bool is_inner_solver(const std::string& name) {
 }
 
 /// LO:HI for every θ, or the problem's own bounds where nothing is said.
-bilevel::Box box_of(const std::string& text, const PosedProblem& problem,
-                    bilevel::Index size) {
+bilevel::Box box_of(const std::string& text, const PosedProblem& problem, bilevel::Index size) {
   if (text.empty()) {
     const auto own = problem.theta_bounds();
     return own ? bilevel::Box{Vec::Constant(size, own->first), Vec::Constant(size, own->second)}
@@ -91,11 +90,12 @@ int run(SolveArguments& a) {
   options.resume = a.resume;
   const std::string adjoint = a.adjoint.empty() ? default_adjoint(size) : a.adjoint;
   const std::string method = a.method.empty() ? bilevel::estimator_name(adjoint) : a.method;
-  options.identity =
-      fmt::format("{} inner={} method={} beta={}", a.problem.identity(problem), a.problem.inner, method, a.how.beta);
+  options.identity = fmt::format("{} inner={} method={} beta={}", a.problem.identity(problem),
+                                 a.problem.inner, method, a.how.beta);
   const bool searching = bilevel::is_search(a.optimizer);
   if (searching && problem.parts() > 1)
-    throw InvalidInput("a search looks at one problem, and K folds are K of them: judge by --validation SHARE instead");
+    throw InvalidInput(
+        "a search looks at one problem, and K folds are K of them: judge by --validation SHARE instead");
   const auto refuse_unless = [](bool fine, std::string_view what) {
     if (!fine) throw InvalidInput(std::string(what));
   };
@@ -214,8 +214,9 @@ int run(SolveArguments& a) {
 
 std::function<int()> add_solve(CLI::App& program) {
   auto a = std::make_shared<SolveArguments>();
-  CLI::App& command =
-      *program.add_subcommand("solve", "Learn θ of a ready-made problem, or the penalties of a model on your data, by certified gradient descent");
+  CLI::App& command = *program.add_subcommand("solve",
+                                              "Learn θ of a ready-made problem, or the penalties of a model "
+                                              "on your data, by certified gradient descent");
   a->problem.add_to(command);
   a->how.add_to(command);
   command

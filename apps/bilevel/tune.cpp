@@ -6,6 +6,7 @@
 #include <memory>
 #include <string_view>
 
+#include <bilevel/models/tune.hpp>
 #include "commands.hpp"
 #include "data_output.hpp"
 #include "flags.hpp"
@@ -15,8 +16,6 @@
 #include "report/page.hpp"
 #include "report/tune_page.hpp"
 #include "terminal.hpp"
-#include <bilevel/gradient/automatic.hpp>
-#include <bilevel/models/tune.hpp>
 
 namespace app {
 namespace {
@@ -150,13 +149,13 @@ void print(const TuneArguments& a, const bilevel::models::Prepared& p, const Tun
              p.test_rows > 0 ? fmt::format(", {} for the test", p.test_rows) : "", p.names.size(),
              p.storage == "sparse" ? " (sparse)" : "", p.splitting);
   say("{}, penalties {}{}: {} of them from {} number{}; {}\n", name(p.model), r.choice.kind,
-             options.penalty == bilevel::models::Penalty::automatic ? " (chosen)" : "", r.chosen.log_lambda.size(),
-             r.chosen.theta.size(), r.chosen.theta.size() == 1 ? "" : "s", r.solvers);
+      options.penalty == bilevel::models::Penalty::automatic ? " (chosen)" : "", r.chosen.log_lambda.size(),
+      r.chosen.theta.size(), r.chosen.theta.size() == 1 ? "" : "s", r.solvers);
   for (const std::string& answer : r.choice.answers) say("  {}\n", answer);
   say("\n");
   say("{:<34}{:>16}{:>16}{:>22}   {}\n", "", "validation loss", "test loss",
-             r.chosen.test ? "against the single λ" : "",
-             r.chosen.test ? "on the test rows" : "on the validation rows");
+      r.chosen.test ? "against the single λ" : "",
+      r.chosen.test ? "on the test rows" : "on the validation rows");
   const auto row = [&](const std::string& what, const Fitted& f, double error) {
     const std::string cell = what + std::string(34 - std::min<std::size_t>(34, columns(what)), ' ');
     std::string difference;
@@ -176,7 +175,7 @@ void print(const TuneArguments& a, const bilevel::models::Prepared& p, const Tun
       r.grid, bilevel::unknown);
   row("chosen: " + r.choice.kind, r.chosen, r.test_difference_error);
   say("\n{}: {}\n", coloured(r.trustworthy() ? Colour::green : Colour::red, name(r.summary.status)),
-             r.summary.message);
+      r.summary.message);
   print_certificate(r.summary.certificate);
   if (r.summary.status == bilevel::Status::stalled) {
     const double norm = r.summary.gradient_norm;
@@ -187,7 +186,8 @@ void print(const TuneArguments& a, const bilevel::models::Prepared& p, const Tun
                       std::pow(10.0, std::ceil(std::log10(norm))));
     else
       advice += "; their gradient is small enough, but how far it is off is not known";
-    if (options.lower < -7 || options.upper > 7) advice += "; a narrower box (--bounds -7:7) is easier to certify";
+    if (options.lower < -7 || options.upper > 7)
+      advice += "; a narrower box (--bounds -7:7) is easier to certify";
     print_entry("what now", advice);
   }
   Index lower = 0, upper = 0;
@@ -281,9 +281,10 @@ int run(TuneArguments a) {
     const bool chosen = result.reached.empty();
     say(stderr, "bilevel: stopped {}; {}{}\n",
         chosen ? fmt::format("after {} steps", result.summary.iterations) : result.reached,
-        result.points.empty() ? std::string("nothing is kept")
-                              : fmt::format("{} keeps the run: the same command with --resume{} goes on from there",
-                                            chosen ? checkpoint : checkpoint + ".grid", a.resume ? "" : " added"),
+        result.points.empty()
+            ? std::string("nothing is kept")
+            : fmt::format("{} keeps the run: the same command with --resume{} goes on from there",
+                          chosen ? checkpoint : checkpoint + ".grid", a.resume ? "" : " added"),
         result.chosen.fitted ? "" : "; no model was fitted in the time left, so none is written");
     if (!result.chosen.fitted) return no;
   }
@@ -309,16 +310,18 @@ std::function<int()> add_tune(CLI::App& program) {
       .add_option("--penalty", a->model.penalty,
                   "auto: what the data ask for; global: one λ for all; or per-feature, per-group, per-class")
       ->capture_default_str();
-  auto* prior = command
-                    .add_option("--prior-width", t.prior_width,
-                                "How far log λ of one feature is believed to lie from another's; inf: anywhere")
-                    ->type_name("X")
-                    ->capture_default_str();
-  auto* bounds = command
-                     .add_option("--bounds", a->bounds,
-                                 "Keep every log λ within LO:HI; unless given, LO is lowered where that helps")
-                     ->type_name("LO:HI")
-                     ->capture_default_str();
+  auto* prior =
+      command
+          .add_option("--prior-width", t.prior_width,
+                      "How far log λ of one feature is believed to lie from another's; inf: anywhere")
+          ->type_name("X")
+          ->capture_default_str();
+  auto* bounds =
+      command
+          .add_option("--bounds", a->bounds,
+                      "Keep every log λ within LO:HI; unless given, LO is lowered where that helps")
+          ->type_name("LO:HI")
+          ->capture_default_str();
   command.add_flag("--refit", t.refit, "With --validation: train the final model on those rows too");
   command.add_option("--grid", t.grid, "How many single λ to try first")
       ->type_name("N")

@@ -7,7 +7,8 @@
 
 namespace bilevel::data {
 
-Dataset make_dataset(DenseRows x, Eigen::VectorXd target, std::vector<std::string> names, std::string target_name) {
+Dataset make_dataset(DenseRows x, Eigen::VectorXd target, std::vector<std::string> names,
+                     std::string target_name) {
   if (names.empty())
     for (Index j = 0; j < x.cols(); ++j) names.push_back(fmt::format("x{}", j + 1));
   if (static_cast<Index>(names.size()) != x.cols())

@@ -25,8 +25,9 @@ using Vec = Eigen::VectorXd;
 Index rows_asked(double asked, std::string_view field, Index pool) {
   const double wanted = asked < 1 ? std::round(asked * static_cast<double>(pool)) : asked;
   if (wanted >= static_cast<double>(pool))
-    throw InvalidInput(fmt::format("CleanOptions.{} = {}: there are only {} rows to take from, and some must remain",
-                                   field, asked, pool));
+    throw InvalidInput(
+        fmt::format("CleanOptions.{} = {}: there are only {} rows to take from, and some must remain", field,
+                    asked, pool));
   return static_cast<Index>(wanted);
 }
 
@@ -35,7 +36,8 @@ Classes labels_of(const Dataset& d) {
   const std::size_t count = classes.values.size(), rows = static_cast<std::size_t>(d.rows());
   if (count < 2)
     throw InvalidInput(fmt::format(
-        "{}: every row has the same label: there is nothing to tell apart; check ReadOptions.target", d.source));
+        "{}: every row has the same label: there is nothing to tell apart; check ReadOptions.target",
+        d.source));
   if (count > 1000 || (count > 10 ? 4 : 2) * count > rows)
     throw InvalidInput(fmt::format(
         "{}: the target '{}' has {} distinct values in {} rows: that is no class label; name the column of "
@@ -120,7 +122,8 @@ class CleanPreparation {
   const Dataset& first() const { return files_[0]; }
 
   void part_rows();
-  std::vector<Place> part(std::optional<Dataset>& own, double asked, std::string_view field, std::uint64_t seed);
+  std::vector<Place> part(std::optional<Dataset>& own, double asked, std::string_view field,
+                          std::uint64_t seed);
   void describe_source();
   Vec choose_columns();
   void number_labels();
@@ -140,8 +143,9 @@ CleanPreparation::CleanPreparation(CleaningData data, const CleanOptions& option
     : options_(options), given_(std::move(data)), own_trusted_(given_.trusted), own_test_(given_.test) {
   options.validate().throw_if_any();
   if (!own_trusted_ && options.trusted == 0)
-    throw InvalidInput("CleanOptions.trusted is missing: name rows whose labels are right, by a table of their own, a "
-                       "share or a number; some rows are needed to judge the others by");
+    throw InvalidInput(
+        "CleanOptions.trusted is missing: name rows whose labels are right, by a table of their own, a "
+        "share or a number; some rows are needed to judge the others by");
   files_.push_back(std::move(given_.data));
 }
 
@@ -149,8 +153,8 @@ std::vector<Place> CleanPreparation::part(std::optional<Dataset>& own, double as
                                           std::uint64_t seed) {
   if (own) {
     if (own->features() != first().features())
-      throw InvalidInput(fmt::format("{} has {} features, {} has {}", own->source, own->features(), first().source,
-                                     first().features()));
+      throw InvalidInput(fmt::format("{} has {} features, {} has {}", own->source, own->features(),
+                                     first().source, first().features()));
     files_.push_back(std::move(*own));
     return all_rows(static_cast<int>(files_.size()) - 1, files_.back().rows());
   }
@@ -192,11 +196,12 @@ void CleanPreparation::describe_source() {
   c_.training_rows = static_cast<Index>(pool_.size());
   c_.trusted_rows = static_cast<Index>(trusted_.size());
   c_.test_rows = static_cast<Index>(test_.size());
-  c_.splitting = fmt::format("trusted {}{}, seed {}", own_trusted_ ? "from a file" : "rows drawn from the data",
-                             test_.empty() ? ", no test"
-                             : own_test_   ? ", test from a file"
-                                           : ", test rows drawn from the data",
-                             options_.seed);
+  c_.splitting =
+      fmt::format("trusted {}{}, seed {}", own_trusted_ ? "from a file" : "rows drawn from the data",
+                  test_.empty() ? ", no test"
+                  : own_test_   ? ", test from a file"
+                                : ", test rows drawn from the data",
+                  options_.seed);
 }
 
 /// And what each is divided by.
@@ -250,8 +255,8 @@ void CleanPreparation::choose_lambda() {
   double squares = 0;
   for (Index i = 0; i < c_.training_rows; ++i)
     c_.samples.matrix->for_each(i, [&](Index, double x) { squares += x * x; });
-  c_.lambda =
-      options_.lambda > 0 ? options_.lambda : typical_lambda * squares / static_cast<double>(c_.training_rows);
+  c_.lambda = options_.lambda > 0 ? options_.lambda
+                                  : typical_lambda * squares / static_cast<double>(c_.training_rows);
 }
 
 CleanData CleanPreparation::run() {

@@ -69,8 +69,8 @@ std::string whole_text(const std::string& path) {
 
 void require_lines(const std::string& path, const data::ReadOptions& reading, const std::string& format) {
   if (format != data::name(data::Format::csv) && format != data::name(data::Format::libsvm))
-    throw InvalidInput(fmt::format(
-        "rows can be taken out of CSV, TSV and LIBSVM files, and {} is {}", path, format));
+    throw InvalidInput(
+        fmt::format("rows can be taken out of CSV, TSV and LIBSVM files, and {} is {}", path, format));
   if (!reading.labels.empty())
     throw InvalidInput(
         fmt::format("the labels are in a file of their own, {}, which would no longer fit", reading.labels));

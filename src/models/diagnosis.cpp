@@ -47,7 +47,7 @@ Mat correlations(const Prepared& p) {
 /// Column j as a combination of those before it that are none themselves.
 struct Dependence {
   Index column;
-  double unexplained;               ///< 1 − R²
+  double unexplained;                          ///< 1 − R²
   std::vector<std::pair<Index, double>> from;  ///< by size of the coefficient
 };
 
@@ -75,7 +75,8 @@ std::vector<Dependence> dependences(const Mat& correlation, double unexplained) 
     factor.topLeftCorner(k, k).triangularView<Eigen::Lower>().transpose().solveInPlace(weights);
     const double largest = weights.cwiseAbs().maxCoeff();
     for (Index a = 0; a < k; ++a)
-      if (std::abs(weights[a]) >= 0.05 * largest) each.from.emplace_back(kept[static_cast<std::size_t>(a)], weights[a]);
+      if (std::abs(weights[a]) >= 0.05 * largest)
+        each.from.emplace_back(kept[static_cast<std::size_t>(a)], weights[a]);
     std::stable_sort(each.from.begin(), each.from.end(),
                      [](const auto& x, const auto& y) { return std::abs(x.second) > std::abs(y.second); });
     found.push_back(std::move(each));
@@ -103,14 +104,16 @@ DataFinding rows_per_coefficient(const Prepared& p) {
           fmt::format("{:.3g} training rows for each of the {} coefficients{}", ratio, coefficients,
                       ratio < 1 ? ": without penalties they would not be determined" : ""),
           {},
-          {{"rows", static_cast<double>(rows)}, {"coefficients", static_cast<double>(coefficients)}, {"ratio", ratio}}};
+          {{"rows", static_cast<double>(rows)},
+           {"coefficients", static_cast<double>(coefficients)},
+           {"ratio", ratio}}};
 }
 
 DataFinding constant_columns(const Prepared& p) {
   return {"constant-columns", p.constant.empty(),
           p.constant.empty() ? std::string("every feature changes")
-                             : fmt::format("{} feature(s) never change and are left out: {}", p.constant.size(),
-                                           listed(p.constant)),
+                             : fmt::format("{} feature(s) never change and are left out: {}",
+                                           p.constant.size(), listed(p.constant)),
           p.constant};
 }
 
@@ -120,11 +123,13 @@ DataFinding condition_number(const Mat& correlation) {
   // Below this an eigenvalue is rounding.
   const double rounding = 1e-14 * static_cast<double>(correlation.rows()) * largest;
   const double condition = least > rounding ? std::sqrt(largest / least) : bilevel::everywhere;
-  return {"condition-number", condition <= moderate_condition,
+  return {"condition-number",
+          condition <= moderate_condition,
           std::isfinite(condition)
               ? fmt::format("the standardised design has condition number {:.3g}{}", condition,
-                            condition > moderate_condition ? ": coefficients trade places, penalties decide between them"
-                                                           : "")
+                            condition > moderate_condition
+                                ? ": coefficients trade places, penalties decide between them"
+                                : "")
               : std::string("the standardised design is singular: some columns are combinations of others"),
           {},
           {{"condition_number", condition}, {"largest_eigenvalue", largest}, {"least_eigenvalue", least}}};
@@ -132,8 +137,9 @@ DataFinding condition_number(const Mat& correlation) {
 
 DataFinding collinear_columns(const Prepared& p, const Mat& correlation) {
   const std::vector<Dependence> found = dependences(correlation, 1 - collinear);
-  DataFinding finding{"collinear-columns", found.empty(),
-                      fmt::format("no feature is predicted by the ones before it with R² above {:g}", collinear)};
+  DataFinding finding{
+      "collinear-columns", found.empty(),
+      fmt::format("no feature is predicted by the ones before it with R² above {:g}", collinear)};
   std::vector<std::string> sentences;
   for (const Dependence& each : found) {
     const std::string& name = p.names[static_cast<std::size_t>(each.column)];
@@ -141,10 +147,10 @@ DataFinding collinear_columns(const Prepared& p, const Mat& correlation) {
     std::vector<std::string> from;
     for (const auto& [column, weight] : each.from) from.push_back(p.names[static_cast<std::size_t>(column)]);
     if (sentences.size() < 5)
-      sentences.push_back(each.unexplained < 1e-12
-                              ? fmt::format("'{}' is a combination of {}", name, listed(from))
-                              : fmt::format("'{}' follows from {} with R² {:.6f}", name, listed(from),
-                                            1 - each.unexplained));
+      sentences.push_back(
+          each.unexplained < 1e-12
+              ? fmt::format("'{}' is a combination of {}", name, listed(from))
+              : fmt::format("'{}' follows from {} with R² {:.6f}", name, listed(from), 1 - each.unexplained));
     finding.numbers.emplace_back(name, 1 - each.unexplained);
   }
   if (!found.empty())
@@ -197,11 +203,13 @@ DataFinding separable_classes(const Prepared& p) {
       least = std::min(least, margin);
       wrong += !(margin > 0);
     }
-  DataFinding finding{"separable-classes", wrong > 0,
-                      fmt::format("no direction tells the classes apart: {} of {} training rows stay on the wrong side",
-                                  wrong, row),
-                      {},
-                      {{"training_rows_on_the_wrong_side", static_cast<double>(wrong)}, {"least_margin", least}}};
+  DataFinding finding{
+      "separable-classes",
+      wrong > 0,
+      fmt::format("no direction tells the classes apart: {} of {} training rows stay on the wrong side",
+                  wrong, row),
+      {},
+      {{"training_rows_on_the_wrong_side", static_cast<double>(wrong)}, {"least_margin", least}}};
   if (wrong > 0) return finding;
   const Vec coefficients = model->standardised_coefficients(settled.phi);
   std::vector<Index> order(static_cast<std::size_t>(d));
@@ -214,7 +222,8 @@ DataFinding separable_classes(const Prepared& p) {
   const auto alone = p.outputs == 1 ? separating_feature(p) : std::nullopt;
   if (alone) finding.columns = {*alone};
   finding.sentence = fmt::format(
-      "the classes are separable on the training rows: {}; without a penalty coefficients would grow for ever, so the "
+      "the classes are separable on the training rows: {}; without a penalty coefficients would grow for "
+      "ever, so the "
       "best λ may be as small as its bound",
       alone ? fmt::format("'{}' alone tells them apart", *alone)
             : fmt::format("a direction along {} tells them apart", listed(finding.columns)));
@@ -263,10 +272,12 @@ DataFinding penalties_told_apart(const Prepared& p, const Vec& theta) {
         for (const std::string& each : {one, other})
           if (std::find(same.begin(), same.end(), each) == same.end()) same.push_back(each);
         if (++pairs <= 3)
-          sentences.push_back(fmt::format("the penalties of '{}' and '{}' act alike on every validation row", one, other));
+          sentences.push_back(
+              fmt::format("the penalties of '{}' and '{}' act alike on every validation row", one, other));
       }
   if (pairs > 3) sentences.push_back(fmt::format("and {} more pairs do", pairs - 3));
-  // Directions in which something changes: eigenvalues of Σ u_i u_iᵀ, each penalty in units of its own effect.
+  // Directions in which something changes: eigenvalues of Σ u_i u_iᵀ, each penalty in units of its own
+  // effect.
   const Eigen::SelfAdjointEigenSolver<Mat> eigen(alike, Eigen::EigenvaluesOnly);
   const auto seen = (eigen.eigenvalues().array() > 1e-8 * eigen.eigenvalues().maxCoeff()).count() -
                     static_cast<Index>(idle.size());
@@ -277,8 +288,9 @@ DataFinding penalties_told_apart(const Prepared& p, const Vec& theta) {
   finding.columns.insert(finding.columns.end(), same.begin(), same.end());
   finding.good = sentences.empty();
   finding.numbers = {{"penalties", static_cast<double>(thetas)}, {"directions", static_cast<double>(seen)}};
-  finding.sentence = sentences.empty() ? fmt::format("the validation rows tell all {} penalties apart", thetas)
-                                       : fmt::format("{}", fmt::join(sentences, "; "));
+  finding.sentence = sentences.empty()
+                         ? fmt::format("the validation rows tell all {} penalties apart", thetas)
+                         : fmt::format("{}", fmt::join(sentences, "; "));
   return finding;
 }
 
@@ -291,7 +303,8 @@ std::vector<DataFinding> diagnose(const Prepared& p, const Vec& theta) {
     findings.push_back(collinear_columns(p, correlation));
   }
   if (p.model.classifies()) findings.push_back(separable_classes(p));
-  if (p.penalties.count > 1 && p.penalties.count <= most_columns) findings.push_back(penalties_told_apart(p, theta));
+  if (p.penalties.count > 1 && p.penalties.count <= most_columns)
+    findings.push_back(penalties_told_apart(p, theta));
   return findings;
 }
 

@@ -31,9 +31,9 @@ std::vector<Index> groups_of(const TuneOptions& options, const bilevel::data::Da
     group.push_back(place->second);
   }
   if (!missing.empty())
-    throw InvalidInput(
-        fmt::format("TuneOptions.groups: no group for {} feature(s), the first of them '{}'; give each a line",
-                    missing.size(), missing[0]));
+    throw InvalidInput(fmt::format(
+        "TuneOptions.groups: no group for {} feature(s), the first of them '{}'; give each a line",
+        missing.size(), missing[0]));
   return group;
 }
 

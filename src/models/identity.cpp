@@ -40,8 +40,8 @@ std::string identity_of(const Prepared& p, const TuneOptions& o) {
     print = (print ^ static_cast<std::uint64_t>(group)) * 1099511628211ULL;
   return fmt::format(
       "tune {} {:016x} model={} penalty={} prior={} {} intercept={} bounds={}:{}{} grid={}{} seed={}",
-      as_utf8(p.source), print, name(p.model), name(o.penalty), o.prior_width, p.splitting, o.intercept, o.lower,
-      o.upper, o.bounds_given ? " fixed" : "", o.grid,
+      as_utf8(p.source), print, name(p.model), name(o.penalty), o.prior_width, p.splitting, o.intercept,
+      o.lower, o.upper, o.bounds_given ? " fixed" : "", o.grid,
       p.model.loss_kind().parameter.empty()
           ? std::string()
           : fmt::format(" {}={}", p.model.loss_kind().parameter, p.loss_parameter),

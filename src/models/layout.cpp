@@ -55,12 +55,13 @@ Layout by_column(const Dataset& d) {
     }
   }
   if (trains && !validates)
-    throw InvalidInput(
-        fmt::format("ReadOptions.split = {}: it names rows called train but none called validation; add some, or "
-                    "write one value for each fold",
-                    column));
+    throw InvalidInput(fmt::format(
+        "ReadOptions.split = {}: it names rows called train but none called validation; add some, or "
+        "write one value for each fold",
+        column));
   if (validates && !trains)
-    throw InvalidInput(fmt::format("ReadOptions.split = {}: it names validation rows but no rows called train", column));
+    throw InvalidInput(
+        fmt::format("ReadOptions.split = {}: it names validation rows but no rows called train", column));
   if (trains && folds > 1)
     throw InvalidInput(
         fmt::format("ReadOptions.split = {}: it mixes 'train' with other names; use train, validation, "
@@ -87,8 +88,8 @@ Layout by_column(const Dataset& d) {
 
 }  // namespace
 
-Layout lay_out(const TuneOptions& options, const std::vector<Dataset>& files, int validation_file, int test_file,
-               bool stratified) {
+Layout lay_out(const TuneOptions& options, const std::vector<Dataset>& files, int validation_file,
+               int test_file, bool stratified) {
   const Dataset& d = files[0];
   Layout layout;
   if (!d.split.empty()) layout = by_column(d);
@@ -122,12 +123,15 @@ Layout lay_out(const TuneOptions& options, const std::vector<Dataset>& files, in
 
   if (test_file >= 0) {
     if (!layout.test.empty())
-      throw InvalidInput("ReadOptions.split names test rows, and a table of its own is given for TuneOptions.test: give one of the two");
+      throw InvalidInput(
+          "ReadOptions.split names test rows, and a table of its own is given for TuneOptions.test: give one "
+          "of the two");
     layout.test = all_rows(test_file, files[static_cast<std::size_t>(test_file)].rows());
   } else if (!split_given) {
     const double fraction = options.test;
     if (fraction > 0) {
-      if (pool.size() < 3) throw InvalidInput("there are too few rows to keep some for a test: use TuneOptions.test = 0");
+      if (pool.size() < 3)
+        throw InvalidInput("there are too few rows to keep some for a test: use TuneOptions.test = 0");
       layout.test = take(fraction, options.seed ^ 0x7465737400000000ULL);
     }
   }

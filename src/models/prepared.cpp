@@ -101,7 +101,8 @@ void Preparation::describe_source() {
 }
 
 void Preparation::place_rows() {
-  layout_ = lay_out(options_, files_, validation_file_, test_file_, p_.model.classifies() && options_.stratify);
+  layout_ =
+      lay_out(options_, files_, validation_file_, test_file_, p_.model.classifies() && options_.stratify);
   p_.intercept = options_.intercept;
   p_.held_out = layout_.held_out;
   p_.has_test = !layout_.test.empty();
@@ -158,8 +159,8 @@ void Preparation::choose_columns() {
     throw InvalidInput(fmt::format("{}: every feature is constant on the training rows", first().source));
 }
 
-// Shifts change nothing but the intercept's value, so they are made wherever there is one: curvature is better
-// conditioned.
+// Shifts change nothing but the intercept's value, so they are made wherever there is one: curvature is
+// better conditioned.
 Vec Preparation::shift_of(const data::ColumnMoments& moments) const {
   const bool centre = options_.intercept || options_.standardize;
   return centre ? picked(moments.mean, p_.columns) : Vec(Vec::Zero(static_cast<Index>(p_.columns.size())));
@@ -180,9 +181,8 @@ Standardisation Preparation::standardisation(const Vec& shift, const Vec& scale)
 void Preparation::standardise() {
   const auto d = static_cast<Index>(p_.columns.size());
   const Vec shift = shift_of(moments_), scale = scale_of(moments_);
-  const std::optional<Vec> common = options_.storage == data::Storage::dense
-                                        ? std::nullopt
-                                        : common_values(first(), p_.columns, shift);
+  const std::optional<Vec> common =
+      options_.storage == data::Storage::dense ? std::nullopt : common_values(first(), p_.columns, shift);
   drop_zeros_ = common.has_value();
   if (common) p_.storage = "sparse";
   p_.stored_shift = first().sparse() ? Vec(Vec::Zero(d)) : common ? *common : shift;

@@ -50,18 +50,19 @@ void Preparation::choose_model() {
   const bool classifier = p_.model.classifies();
   const std::size_t count = classes_.values.size();
   if (!classifier && !first().levels.empty())
-    throw InvalidInput(
-        fmt::format("{}: the target '{}' is text ('{}', …): {} wants numbers; use TuneOptions.model = logistic or "
-                    "softmax, or name another column by ReadOptions.target",
-                    first().source, first().target_name, first().levels[0], name(p_.model)));
+    throw InvalidInput(fmt::format(
+        "{}: the target '{}' is text ('{}', …): {} wants numbers; use TuneOptions.model = logistic or "
+        "softmax, or name another column by ReadOptions.target",
+        first().source, first().target_name, first().levels[0], name(p_.model)));
   if (classifier) {
     if (count < 2)
       throw InvalidInput(fmt::format("{}: every row has the label '{}': a classifier needs two classes",
                                      first().source, classes_.names.empty() ? "" : classes_.names[0]));
     if (p_.model != Model::softmax && count > 2)
-      throw InvalidInput(fmt::format(
-          "{}: the target has {} values, {} takes two; use TuneOptions.model = softmax (or ridge for numbers)",
-          first().source, count, name(p_.model)));
+      throw InvalidInput(
+          fmt::format("{}: the target has {} values, {} takes two; use TuneOptions.model = softmax (or ridge "
+                      "for numbers)",
+                      first().source, count, name(p_.model)));
     if (count > 1000)
       throw InvalidInput(
           fmt::format("{}: the target has {} distinct values, more than a classifier's 1000; use "
@@ -97,7 +98,8 @@ void Preparation::number_classes(Vec& labels) {
     const int c = classes_.of(labels[static_cast<Index>(i)]);
     if (c < 0)
       throw InvalidInput(fmt::format("{}: row {} has the label '{}', which the training file does not have",
-                                     file_of(rows_[i]).source, rows_[i].row + 1, labels[static_cast<Index>(i)]));
+                                     file_of(rows_[i]).source, rows_[i].row + 1,
+                                     labels[static_cast<Index>(i)]));
     (*numbers)[i] = c;
     if (p_.outputs == 1) labels[static_cast<Index>(i)] = c == 0 ? -1 : 1;
   }
@@ -115,7 +117,8 @@ void Preparation::scale_targets(Vec& labels) {
     for (std::size_t i = 0; i < rows_.size(); ++i)
       if (!kind.takes(labels[static_cast<Index>(i)]))
         throw InvalidInput(fmt::format("{}: row {} has the target {}; {} wants {}", file_of(rows_[i]).source,
-                                       rows_[i].row + 1, labels[static_cast<Index>(i)], kind.model, kind.wants));
+                                       rows_[i].row + 1, labels[static_cast<Index>(i)], kind.model,
+                                       kind.wants));
     if (train.maxCoeff() == 0)
       throw InvalidInput(fmt::format("{}: every count of the training rows is 0", kind.model));
     // The margin is the logarithm of the mean, and begins at 0.

@@ -5,8 +5,8 @@
 #include <functional>
 #include <optional>
 
-#include <bilevel/files/atomic_file.hpp>
 #include <bilevel/encoding/foreign_json.hpp>
+#include <bilevel/files/atomic_file.hpp>
 
 #include <bilevel/data/moments.hpp>
 #include <bilevel/version.hpp>
@@ -41,7 +41,7 @@ Vec vector(const Json& j) {
 }  // namespace
 
 SavedModel make_saved(const Prepared& p, const Fitted& fitted) {
-  return {p.model,    p.schema,  p.columns, p.classes,         p.outputs,
+  return {p.model,    p.schema,  p.columns, p.classes,    p.outputs,
           fitted.raw, p.imputed, p.imputes, fitted.names, fitted.log_lambda};
 }
 
@@ -69,7 +69,8 @@ std::string SavedModel::text() const {
 
 SavedModel SavedModel::load(const std::string& path) {
   const auto refuse = [&](const std::string& why) {
-    return InvalidInput(fmt::format("{}: {}; a model is written by Tuned::save, or by bilevel tune --save FILE", path, why));
+    return InvalidInput(
+        fmt::format("{}: {}; a model is written by Tuned::save, or by bilevel tune --save FILE", path, why));
   };
   const std::optional<std::string> text = bilevel::read_json_file(path);
   if (!text) throw refuse("the file cannot be read");
@@ -164,8 +165,8 @@ Predictions SavedModel::predict(data::Dataset rows) const {
 
 Predictions SavedModel::predict(const Eigen::MatrixXd& rows) const {
   if (rows.cols() != schema.features)
-    throw InvalidInput(fmt::format("the rows have {} columns, and the model was trained on {} features", rows.cols(),
-                                   schema.features));
+    throw InvalidInput(fmt::format("the rows have {} columns, and the model was trained on {} features",
+                                   rows.cols(), schema.features));
   data::Dataset table;
   table.source = "rows in memory";
   table.x = data::DenseRows(rows);

@@ -13,13 +13,15 @@ std::pair<double, double> rise(const Fitted& above, const Fitted& below) {
 }
 
 std::string remedy_of(const TuneOptions& options, const Prepared& prepared) {
-  const std::string share = options.penalty == Penalty::automatic   ? "keep one λ (TuneOptions.penalty = global)"
-                            : options.penalty == Penalty::per_group ? "share penalties (TuneOptions.penalty = global)"
-                            : options.penalty == Penalty::per_feature || options.penalty == Penalty::per_class
-                                ? "let the data choose (TuneOptions.penalty = auto)"
-                                : "";
+  const std::string share =
+      options.penalty == Penalty::automatic   ? "keep one λ (TuneOptions.penalty = global)"
+      : options.penalty == Penalty::per_group ? "share penalties (TuneOptions.penalty = global)"
+      : options.penalty == Penalty::per_feature || options.penalty == Penalty::per_class
+          ? "let the data choose (TuneOptions.penalty = auto)"
+          : "";
   if (!prepared.held_out) return share.empty() ? "more rows would tell" : share;
-  return share.empty() ? "judge by K folds (TuneOptions.folds = 5)" : "judge by K folds (TuneOptions.folds = 5) or " + share;
+  return share.empty() ? "judge by K folds (TuneOptions.folds = 5)"
+                       : "judge by K folds (TuneOptions.folds = 5) or " + share;
 }
 
 }  // namespace

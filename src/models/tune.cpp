@@ -92,8 +92,9 @@ bool Run::search_grid() {
     stop_ = bilevel::StopToken(control_.interrupted, all ? std::max(time_left() - reserve(), 1e-3) : 1e-9);
   }
   result_.grid_fits = static_cast<long>(result_.points.size() * folds_.count());
-  const auto inside = result_.points.begin() +
-                      std::min<std::ptrdiff_t>(options_.grid, static_cast<std::ptrdiff_t>(result_.points.size()));
+  const auto inside =
+      result_.points.begin() +
+      std::min<std::ptrdiff_t>(options_.grid, static_cast<std::ptrdiff_t>(result_.points.size()));
   best_ = *std::min_element(result_.points.begin(), inside, [](const GridPoint& a, const GridPoint& b) {
     const bool known = std::isfinite(a.validation_loss);
     return known && (!std::isfinite(b.validation_loss) || a.validation_loss < b.validation_loss);
@@ -236,17 +237,17 @@ void Run::finish(const Family& family) {
   // Whoever interrupts waits a moment; a time limit has left its reserve.
   const bool hurried = stop_.wanted() == Status::interrupted;
   const bilevel::StopToken stop(hurried ? std::function<bool()>() : control_.interrupted,
-                                hurried             ? control_.grace
+                                hurried                ? control_.grace
                                 : options_.seconds > 0 ? std::max(time_left(), 0.0) + control_.grace
-                                                    : 0);
+                                                       : 0);
   folds_.obey(&stop);
   if (result_.summary.status == Status::time_limit)
-    result_.summary.message = fmt::format(
-        "the {:g} s asked for are over, {:.1f} of them for the single λ, after {} iterations{}", options_.seconds,
-        result_.grid_seconds, result_.summary.iterations,
-        std::isfinite(result_.summary.gradient_norm)
-            ? fmt::format("; projected gradient norm {:.3g}", result_.summary.gradient_norm)
-            : std::string());
+    result_.summary.message =
+        fmt::format("the {:g} s asked for are over, {:.1f} of them for the single λ, after {} iterations{}",
+                    options_.seconds, result_.grid_seconds, result_.summary.iterations,
+                    std::isfinite(result_.summary.gradient_norm)
+                        ? fmt::format("; projected gradient norm {:.3g}", result_.summary.gradient_norm)
+                        : std::string());
   std::vector<Vec> warm = folds_.apart(result_.summary.phi);
   const std::vector<Vec> near = pilot_.settled.empty() ? best_phi_ : Folds::states(pilot_.settled);
   if (warm.empty()) warm = near;
@@ -279,9 +280,12 @@ void Run::finish(const Family& family) {
     result_.chosen = result_.grid;
     if (options_.penalty == Penalty::automatic) result_.choice.kind = single_.kind;
   }
-  if (options_.bounds_given && options_.penalty == Penalty::automatic && best_.log_lambda <= options_.lower + 1e-9)
-    result_.warnings.push_back(fmt::format(
-        "the best single λ lies at the lower end {:g} of the bounds asked for (TuneOptions.lower): a lower one may do better", options_.lower));
+  if (options_.bounds_given && options_.penalty == Penalty::automatic &&
+      best_.log_lambda <= options_.lower + 1e-9)
+    result_.warnings.push_back(
+        fmt::format("the best single λ lies at the lower end {:g} of the bounds asked for "
+                    "(TuneOptions.lower): a lower one may do better",
+                    options_.lower));
   const double standard = -std::log(static_cast<double>(
       prepared_.held_out
           ? prepared_.training_rows
@@ -344,8 +348,7 @@ bool Tuned::trustworthy() const {
 
 Tuned tune(const Prepared& prepared, const TuneOptions& options, const TuneControl& control) {
   TuneControl named = control;
-  if (named.identity.empty() && !named.checkpoint.empty())
-    named.identity = identity_of(prepared, options);
+  if (named.identity.empty() && !named.checkpoint.empty()) named.identity = identity_of(prepared, options);
   Tuned result = Run(options, prepared, named).run();
   result.model = make_saved(prepared, result.chosen);
   result.model.status = name(result.summary.status);

@@ -25,8 +25,8 @@ Violations TuneOptions::validate() const {
   }
   if (loss_parameter != 0) {
     const auto& kind = model.loss_kind();
-    v.require(loss_parameter >= kind.least_parameter && loss_parameter <= kind.largest_parameter, "loss_parameter",
-              loss_parameter,
+    v.require(loss_parameter >= kind.least_parameter && loss_parameter <= kind.largest_parameter,
+              "loss_parameter", loss_parameter,
               kind.largest_parameter < 1e300
                   ? fmt::format("must lie within {:g} and {:g}", kind.least_parameter, kind.largest_parameter)
                   : "must be positive and finite");
@@ -42,7 +42,8 @@ std::map<std::string, std::string> read_groups(const std::string& path) {
   if (!stream) throw InvalidInput(fmt::format("{}: the file of groups cannot be read", path));
   std::string line;
   for (long number = 1; std::getline(stream, line); ++number) {
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ' || line.back() == '\t')) line.pop_back();
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ' || line.back() == '\t'))
+      line.pop_back();
     if (line.empty()) continue;
     const std::size_t gap = line.find_last_of(" \t,");
     if (gap == std::string::npos || gap == 0 || gap + 1 == line.size())

@@ -49,7 +49,8 @@ TEST(OwnData, SolveEndsWhereTuneDoes) {
 
 TEST(OwnData, DoctorSaysWhatAStatisticianWould) {
   std::string text = "a,b,twice,same,answer\n";
-  for (int i = 0; i < 60; ++i) text += fmt::format("{},{},{},7,{}\n", i % 7, i * i % 11, 2 * (i % 7), i % 7 > 3 ? "x" : "y");
+  for (int i = 0; i < 60; ++i)
+    text += fmt::format("{},{},{},7,{}\n", i % 7, i * i % 11, 2 * (i % 7), i % 7 > 3 ? "x" : "y");
   const json j = run_json("doctor " + write("planted.csv", text) + " --penalty per-feature", 0);
   EXPECT_EQ(j["status"], "healthy") << j["message"];
   EXPECT_EQ(named(j["findings"], "collinear-columns")["columns"], json{"twice"});

@@ -16,9 +16,9 @@
 
 #include <bilevel/problems/kernels.hpp>
 
+#include <bilevel/models/clean_file.hpp>
 #include "scratch.hpp"
 #include "task.hpp"
-#include <bilevel/models/clean_file.hpp>
 
 namespace bilevel::models {
 namespace {

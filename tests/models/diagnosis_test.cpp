@@ -49,7 +49,8 @@ TuneOptions ridge(Penalty penalty) {
 
 TEST(Diagnosis, NothingIsSaidOfGoodData) {
   const Mat x = random(200, 4);
-  const Prepared p = prepare(bilevel::data::make_dataset(x, Vec(x.col(0) + x.col(2))), ridge(Penalty::per_feature));
+  const Prepared p =
+      prepare(bilevel::data::make_dataset(x, Vec(x.col(0) + x.col(2))), ridge(Penalty::per_feature));
   const auto all = diagnose(p, Vec::Zero(4));
   for (const DataFinding& each : all) EXPECT_TRUE(each.good) << each.name << ": " << each.sentence;
   EXPECT_EQ(all.size(), 5U);
@@ -76,8 +77,9 @@ TEST(Diagnosis, CollinearAndConstantColumnsAreNamed) {
   x.col(2) = 3 * x.col(0) - 2 * x.col(1) + Vec::Constant(100, 7);
   x.col(4) = x.col(3) + 0.01 * x.col(4);
   x.col(5).setConstant(4);
-  const Prepared p = prepare(
-      bilevel::data::make_dataset(x, Vec(random(100, 1)), {"a", "b", "sum", "d", "near", "still"}), ridge(Penalty::global));
+  const Prepared p =
+      prepare(bilevel::data::make_dataset(x, Vec(random(100, 1)), {"a", "b", "sum", "d", "near", "still"}),
+              ridge(Penalty::global));
   const auto all = diagnose(p, Vec::Zero(1));
   const DataFinding& c = finding(all, "collinear-columns");
   EXPECT_FALSE(c.good);
@@ -97,7 +99,8 @@ TEST(Diagnosis, SeparableClassesAreFoundWithTheirDirection) {
     return labels;
   };
   const auto look = [&](const std::vector<std::string>& labels, const Mat& rows) {
-    const Prepared p = prepare(bilevel::data::make_dataset(rows, labels), {.penalty = Penalty::global, .test = 0});
+    const Prepared p =
+        prepare(bilevel::data::make_dataset(rows, labels), {.penalty = Penalty::global, .test = 0});
     return finding(diagnose(p, Vec::Zero(1)), "separable-classes");
   };
   const DataFinding alone = look(classes([&](Index i) { return x(i, 2); }), x);
@@ -129,8 +132,9 @@ TEST(Diagnosis, SeparableClassesAreFoundWithTheirDirection) {
 TEST(Diagnosis, PenaltiesOfTheSameColumnCannotBeToldApart) {
   Mat x = random(150, 4);
   x.col(3) = 2 * x.col(1);
-  const Prepared p = prepare(bilevel::data::make_dataset(x, Vec(x.col(0) + x.col(1) + 0.5 * random(300, 1).col(0).tail(150))),
-                             ridge(Penalty::per_feature));
+  const Prepared p = prepare(
+      bilevel::data::make_dataset(x, Vec(x.col(0) + x.col(1) + 0.5 * random(300, 1).col(0).tail(150))),
+      ridge(Penalty::per_feature));
   const DataFinding f = finding(diagnose(p, Vec::Constant(4, -1)), "penalties-told-apart");
   EXPECT_FALSE(f.good);
   EXPECT_EQ(f.columns, (std::vector<std::string>{"x2", "x4"})) << f.sentence;
@@ -153,7 +157,8 @@ TEST(DataProblem, IsWhatTuneSolves) {
     TuneOptions options = ridge(Penalty::per_feature);
     options.folds = 3;
     if (held_out) options.validation = 0.3;
-    const Prepared p = prepare(bilevel::data::make_dataset(x, Vec(x.col(0) + 0.5 * random(180, 1).col(0).tail(90))), options);
+    const Prepared p = prepare(
+        bilevel::data::make_dataset(x, Vec(x.col(0) + 0.5 * random(180, 1).col(0).tail(90))), options);
     const Vec theta = (Vec(3) << -1, 0, 1).finished();
     Folds folds(p);
     const Family family = family_of(p, "per-feature", p.penalties, p.hyperparameters);
@@ -174,7 +179,8 @@ TEST(DataProblem, IsWhatTuneSolves) {
       together.set_tolerances(1e-12, 1e-12);
       const auto estimate = together.estimate(theta, {});
       EXPECT_NEAR(estimate.outer_value, expected.outer_value, 1e-10) << method;
-      EXPECT_LE((estimate.gradient - expected.gradient).norm(), (std::string_view(method) == "ep-central" ? 1e-5 : 1e-9))
+      EXPECT_LE((estimate.gradient - expected.gradient).norm(),
+                (std::string_view(method) == "ep-central" ? 1e-5 : 1e-9))
           << method;
     }
   }

@@ -1,4 +1,5 @@
-// What a C++ caller does without files: a table in memory gives the same as the same table in a file, bit for bit.
+// What a C++ caller does without files: a table in memory gives the same as the same table in a file, bit for
+// bit.
 
 #include <random>
 
@@ -51,7 +52,8 @@ TEST(InMemory, MissingCellsAreRefusedOrFilled) {
     tune(bilevel::data::make_dataset(x, y));
     ADD_FAILURE() << "nothing was thrown";
   } catch (const InvalidInput& error) {
-    EXPECT_NE(std::string(error.what()).find("row 4 has the value nan in 'x2'"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("row 4 has the value nan in 'x2'"), std::string::npos)
+        << error.what();
   }
   const Tuned filled = tune(bilevel::data::make_dataset(x, y), {.missing = bilevel::data::Missing::mean});
   EXPECT_TRUE(filled.predict(x).values.allFinite());

@@ -19,15 +19,16 @@ inline std::optional<double> number_in(const std::string& text) {
   return error == std::errc() && end == last ? std::optional(value) : std::nullopt;
 }
 
-inline std::optional<bilevel::data::Dataset> further(const std::string& text, bilevel::data::ReadOptions reading,
+inline std::optional<bilevel::data::Dataset> further(const std::string& text,
+                                                     bilevel::data::ReadOptions reading,
                                                      const bilevel::data::Schema& like) {
   if (text.empty() || number_in(text)) return {};
   reading.split.clear();
   return bilevel::data::read(text, reading, &like);
 }
 
-/// A run of `tune` on files, rows to judge by and rows for the test by a file or a share: empty, as for the program,
-/// means folds.
+/// A run of `tune` on files, rows to judge by and rows for the test by a file or a share: empty, as for the
+/// program, means folds.
 struct Task : TuneOptions {
   std::string data;
   bool example = false;

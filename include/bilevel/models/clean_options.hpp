@@ -11,8 +11,8 @@ namespace bilevel::models {
 
 using Index = bilevel::data::Index;
 
-/// What is cleaned: a table of which some labels may be wrong, and where they are at hand further ones of the same
-/// columns: rows whose labels are right, and rows that only measure accuracy.
+/// What is cleaned: a table of which some labels may be wrong, and where they are at hand further ones of the
+/// same columns: rows whose labels are right, and rows that only measure accuracy.
 struct CleaningData {
   bilevel::data::Dataset data;
   std::optional<bilevel::data::Dataset> trusted = {}, test = {};
@@ -26,8 +26,8 @@ inline constexpr double typical_lambda = 3e-5;
 
 /// How wrong labels are looked for.
 struct CleanOptions {
-  /// Rows of the data whose labels are right, drawn at random: their share, below 1, or how many. Of no account
-  /// where the data bring some of their own.
+  /// Rows of the data whose labels are right, drawn at random: their share, below 1, or how many. Of no
+  /// account where the data bring some of their own.
   double trusted = 0;
   double test = 0;     ///< the same for rows that only measure accuracy; 0 for none
   Index rows = 0;      ///< of the others, look at this many, drawn at random; 0: all

@@ -22,12 +22,13 @@ struct Split {
   Standardisation standardisation;
 };
 
-/// Data that are split, standardised and in memory once: rows are ordered so that every part is a range or two.
+/// Data that are split, standardised and in memory once: rows are ordered so that every part is a range or
+/// two.
 struct Prepared {
   Model model = Model::ridge;  ///< never automatic
   bilevel::problems::Samples samples;
   std::vector<Split> folds;  ///< one for a hold-out
-  Split final;               ///< what the model that is kept is trained on; its validation rows are the test's
+  Split final;  ///< what the model that is kept is trained on; its validation rows are the test's
   bool has_test = false;
   bool intercept = true;
   bool held_out = false;  ///< judged by rows held out instead of folds: `folds` has one element

@@ -21,11 +21,12 @@ struct Quality {
 /// A model with the penalties θ of a family, and how well it does. Losses are in units of the target.
 struct Fitted {
   Eigen::VectorXd theta;
-  Eigen::VectorXd log_lambda;             ///< of each penalty that is reported …
-  std::vector<std::string> names;         ///< … and what it is called
-  Eigen::VectorXd coefficients;           ///< of the standardised features, then the intercepts, in units of the target
-  Eigen::VectorXd raw;                    ///< the same of the features as the data have them
-  double train_loss = bilevel::unknown;   ///< mean over the folds, without the penalty
+  Eigen::VectorXd log_lambda;      ///< of each penalty that is reported …
+  std::vector<std::string> names;  ///< … and what it is called
+  Eigen::VectorXd
+      coefficients;     ///< of the standardised features, then the intercepts, in units of the target
+  Eigen::VectorXd raw;  ///< the same of the features as the data have them
+  double train_loss = bilevel::unknown;  ///< mean over the folds, without the penalty
   double validation_loss = bilevel::unknown;
   Quality validation;
   std::optional<Quality> test;

@@ -14,7 +14,8 @@ namespace bilevel::models {
 struct Predictions {
   Eigen::MatrixXd margins;        ///< a column for each output of the model
   Eigen::MatrixXd probabilities;  ///< a column for each class; empty where the model has none
-  Eigen::VectorXd values;         ///< the target, or of a classifier the number of the class: see SavedModel::classes
+  Eigen::VectorXd
+      values;  ///< the target, or of a classifier the number of the class: see SavedModel::classes
   std::vector<std::string> notes;  ///< what a person should know of the rows, a sentence each
 };
 
@@ -28,8 +29,9 @@ struct SavedModel {
   Eigen::Index outputs = 1;
   /// columns·outputs, the outputs of a feature next to each other, then the intercepts.
   Eigen::VectorXd coefficients;
-  Eigen::VectorXd imputed;  ///< means of the training rows, which stand in for missing cells, by the schema's features
-  bool imputes = false;     ///< whether missing cells were filled in training; else they are refused
+  Eigen::VectorXd
+      imputed;  ///< means of the training rows, which stand in for missing cells, by the schema's features
+  bool imputes = false;  ///< whether missing cells were filled in training; else they are refused
   std::vector<std::string> hyperparameters;
   Eigen::VectorXd log_lambda;
   std::string status = {}, verdict = {};  ///< of the run that it comes from

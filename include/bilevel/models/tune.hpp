@@ -28,7 +28,7 @@ struct GridPoint {
 
 /// Which family of penalties the model has, and what the data said when they were asked.
 struct Choice {
-  std::string kind;  ///< single, adaptive or per-feature; or the penalty that was asked for
+  std::string kind;             ///< single, adaptive or per-feature; or the penalty that was asked for
   std::optional<double> gamma;  ///< of the adaptive penalties, kept or not
   /// By how much they lower the held-out loss of the best single λ, as a share of it, with its standard error
   /// row by row.
@@ -49,11 +49,11 @@ struct Tuned {
   double lower = 0, upper = 0;  ///< the box of every log λ in the end
   double grid_seconds = 0, seconds = 0;
   bool grid_uncertified = false;  ///< a lower single λ does better, where no gradient can be certified
-  long grid_fits = 0;  ///< of single models on the grid
-  long fits = 0;       ///< in all, but for those of a run that was resumed
+  long grid_fits = 0;             ///< of single models on the grid
+  long fits = 0;                  ///< in all, but for those of a run that was resumed
   std::string solvers;
   std::vector<std::string> warnings;
-  double test_difference_error = bilevel::unknown;  ///< of chosen less grid on the test rows, row by row
+  double test_difference_error = bilevel::unknown;      ///< of chosen less grid on the test rows, row by row
   double standard_difference_error = bilevel::unknown;  ///< of standard less grid
   double loss_scale = 1;  ///< the summary's losses times this are in units of the target
   bool interrupted = false;
@@ -80,9 +80,9 @@ struct TuneControl {
   double grace = 0.6;  ///< seconds that the final fits may take once the run was to end
 };
 
-/// Tunes the penalties of a linear model on data, with a certificate: first one λ for all over a grid; then the
-/// family of penalties that was asked for, or that the data favour, from the best of the grid. Throws InvalidInput
-/// where data or options are wrong; how the run ended is in the result's summary.
+/// Tunes the penalties of a linear model on data, with a certificate: first one λ for all over a grid; then
+/// the family of penalties that was asked for, or that the data favour, from the best of the grid. Throws
+/// InvalidInput where data or options are wrong; how the run ended is in the result's summary.
 ///
 ///     const Tuned tuned = tune(data::make_dataset(x, y), {.model = Model::ridge});
 ///     const Eigen::VectorXd said = tuned.predict(x_new).values;

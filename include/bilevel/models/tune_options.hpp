@@ -14,9 +14,9 @@ namespace bilevel::models {
 
 using Index = bilevel::data::Index;
 
-/// What is tuned on: a table with a target, and where they are at hand further ones of the same columns, for the
-/// rows that judge and for the test. A further file is read with the first one's schema: `data::read(path,
-/// options, &first.schema)`.
+/// What is tuned on: a table with a target, and where they are at hand further ones of the same columns, for
+/// the rows that judge and for the test. A further file is read with the first one's schema:
+/// `data::read(path, options, &first.schema)`.
 struct TuningData {
   bilevel::data::Dataset data;
   std::optional<bilevel::data::Dataset> validation = {}, test = {};
@@ -34,12 +34,13 @@ struct TuneOptions {
   double prior_width = 0.5;
   /// The share of the rows that judge, in [0, 1); empty: K folds, or the rows that the data bring for it.
   std::optional<double> validation = {};
-  /// The share of the rows kept for an honest last look, in [0, 1); 0: none. Of no account where the data bring
-  /// rows for it, or a column that says what each row is for.
+  /// The share of the rows kept for an honest last look, in [0, 1); 0: none. Of no account where the data
+  /// bring rows for it, or a column that says what each row is for.
   double test = 0.2;
   int folds = 5;  ///< K, at least 2
-  /// The group of each feature, by the feature's name or by that of the column that it came from; else the part of
-  /// a name before `group_separator`, and where that is 0 the column that a one-hot feature came from.
+  /// The group of each feature, by the feature's name or by that of the column that it came from; else the
+  /// part of a name before `group_separator`, and where that is 0 the column that a one-hot feature came
+  /// from.
   std::map<std::string, std::string> groups = {};
   char group_separator = 0;
   bool grouped() const { return !groups.empty() || group_separator != 0; }
@@ -51,11 +52,11 @@ struct TuneOptions {
   bool bounds_given = false;       ///< … and not to be widened
   double loss_parameter = 0;       ///< of a loss that has one, in units of the target; 0: the usual
   int grid = 21;                   ///< values of one λ for all, tried first; 2 to 10000
-  std::vector<double> starts = {}; ///< further starts of log λ, beside the best of the grid
-  double tolerance = 1e-6;         ///< of the norm of the projected outer gradient
-  long iterations = 500;           ///< most steps of a descent
-  double seconds = 0;              ///< most seconds of tuning; 0: as many as it takes
-  std::uint64_t seed = 1;          ///< of splits
+  std::vector<double> starts = {};  ///< further starts of log λ, beside the best of the grid
+  double tolerance = 1e-6;          ///< of the norm of the projected outer gradient
+  long iterations = 500;            ///< most steps of a descent
+  double seconds = 0;               ///< most seconds of tuning; 0: as many as it takes
+  std::uint64_t seed = 1;           ///< of splits
   /// Missing cells (NaN) are refused, or the mean of the training rows stands in for them.
   bilevel::data::Missing missing = bilevel::data::Missing::refuse;
   /// Automatic: dense tables whose columns mostly hold one value are kept sparse too.
