@@ -1,3 +1,4 @@
+#include <bilevel/inner/impl/momentum_step.hpp>
 #include <bilevel/inner/impl/adam.hpp>
 #include <bilevel/inner/impl/backtracking_descent.hpp>
 #include <bilevel/inner/gradient_descent.hpp>

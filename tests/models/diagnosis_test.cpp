@@ -175,7 +175,7 @@ TEST(DataProblem, IsWhatTuneSolves) {
         estimators.push_back(bilevel::make_estimator<Vec>(method, *problem, *inner.back()));
       }
       const std::vector<double> weights(problems.size(), 1.0 / static_cast<double>(problems.size()));
-      bilevel::Together together(std::move(estimators), weights);
+      bilevel::SumOfEstimators together(std::move(estimators), weights);
       together.set_tolerances(1e-12, 1e-12);
       const auto estimate = together.estimate(theta, {});
       EXPECT_NEAR(estimate.outer_value, expected.outer_value, 1e-10) << method;
