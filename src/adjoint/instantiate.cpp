@@ -1,4 +1,14 @@
+#include <bilevel/adjoint/impl/bicgstab.hpp>
+#include <bilevel/adjoint/impl/conjugate_gradient.hpp>
+#include <bilevel/adjoint/impl/direct.hpp>
+#include <bilevel/adjoint/impl/gmres.hpp>
+#include <bilevel/adjoint/impl/identity.hpp>
+#include <bilevel/adjoint/impl/linear_run.hpp>
 #include <bilevel/adjoint/impl/make_adjoint_solver.hpp>
+#include <bilevel/adjoint/impl/minres.hpp>
+#include <bilevel/adjoint/impl/neumann.hpp>
+#include <bilevel/adjoint/impl/nystrom_sketch.hpp>
+#include <bilevel/adjoint/impl/zero.hpp>
 
 namespace bilevel {
 

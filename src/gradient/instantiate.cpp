@@ -1,5 +1,6 @@
 #include <bilevel/gradient/impl/exact.hpp>
 #include <bilevel/gradient/impl/implicit.hpp>
+#include <bilevel/gradient/impl/settle_and_certify.hpp>
 
 namespace bilevel {
 

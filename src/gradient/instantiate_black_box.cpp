@@ -1,5 +1,7 @@
+#include <bilevel/gradient/impl/differenced_solves.hpp>
 #include <bilevel/gradient/impl/finite_difference.hpp>
 #include <bilevel/gradient/impl/random_difference.hpp>
+#include <bilevel/gradient/impl/settled_value.hpp>
 
 namespace bilevel {
 

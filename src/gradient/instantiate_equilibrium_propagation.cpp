@@ -1,4 +1,5 @@
 #include <bilevel/gradient/impl/equilibrium_propagation.hpp>
+#include <bilevel/gradient/impl/nudged_phases.hpp>
 
 namespace bilevel {
 

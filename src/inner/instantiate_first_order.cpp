@@ -1,10 +1,14 @@
-#include <bilevel/inner/impl/momentum_step.hpp>
-#include <bilevel/inner/impl/adam.hpp>
-#include <bilevel/inner/impl/backtracking_descent.hpp>
 #include <bilevel/inner/gradient_descent.hpp>
 #include <bilevel/inner/heavy_ball.hpp>
+#include <bilevel/inner/impl/adam.hpp>
+#include <bilevel/inner/impl/backtracking.hpp>
+#include <bilevel/inner/impl/backtracking_descent.hpp>
+#include <bilevel/inner/impl/curvature_scale.hpp>
 #include <bilevel/inner/impl/lbfgs.hpp>
 #include <bilevel/inner/impl/minimiser.hpp>
+#include <bilevel/inner/impl/momentum_step.hpp>
+#include <bilevel/inner/impl/nudged.hpp>
+#include <bilevel/inner/impl/wolfe_search.hpp>
 #include <bilevel/inner/nesterov.hpp>
 
 namespace bilevel {

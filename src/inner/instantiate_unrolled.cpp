@@ -1,3 +1,4 @@
+#include <bilevel/inner/impl/plain_run.hpp>
 #include <bilevel/inner/impl/recorded_run.hpp>
 #include <bilevel/inner/impl/tangent_run.hpp>
 
