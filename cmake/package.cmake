@@ -29,7 +29,7 @@ every result with a report to open in a browser.")
 # The program holds code of these packages; their licences go with it.
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program RENAME copyright)
 install(FILES CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
-foreach(package libeigen3-dev libspectra-dev libcli11-dev nlohmann-json3-dev libjs-chart.js)
+foreach(package libeigen3-dev libcli11-dev nlohmann-json3-dev libjs-chart.js)
   install(FILES /usr/share/doc/${package}/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR}/copyrights
           COMPONENT program RENAME ${package} OPTIONAL)
 endforeach()
