@@ -9,7 +9,7 @@
 
 #include <bilevel/data/make_dataset.hpp>
 #include <bilevel/gradient/make_estimator.hpp>
-#include <bilevel/gradient/together.hpp>
+#include <bilevel/gradient/sum_of_estimators.hpp>
 #include <bilevel/models/problem.hpp>
 
 #include "models/folds.hpp"
