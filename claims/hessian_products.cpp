@@ -65,10 +65,13 @@ Times measure(const Laboratory& lab, Index rows, Index features) {
   std::unique_ptr<bilevel::Curvature<Vec>> fresh;
   Mat dense;
   Times times{};
-  times.gradient = least_seconds([&] { problem.residual(phi, theta, out); });
+  times.gradient = least_seconds([&] {
+    moved[0] += 1e-3;  // another point: what is known of the last one is not computed again
+    problem.residual(moved, theta, out);
+  });
   times.product = least_seconds([&] { curvature->times(v, out); });
   times.prepared = least_seconds([&] {
-    moved[0] += 1e-3;  // another point: nothing of the last one can be used again
+    moved[0] += 1e-3;
     problem.linearise(moved, theta, 0, fresh);
     fresh->times(v, out);
   });

@@ -118,9 +118,10 @@ std::unique_ptr<Estimator<V>> estimator_on(const std::string& method, Problem<V>
     return std::make_unique<EquilibriumPropagation<V>>(
         problem, inner, EquilibriumPropagationOptions{.nudge = Nudge::central});
   return std::make_unique<Automatic<V>>(
-      problem, inner, true, [](std::string_view name, InnerSolver<V>&) -> std::unique_ptr<Estimator<V>> {
-        throw InvalidInput(fmt::format("{} is not expected here", name));
-      });
+      problem, inner, true, [](const EstimatorChoice& choice, InnerSolver<V>&) -> std::unique_ptr<Estimator<V>> {
+        throw InvalidInput(fmt::format("{} is not expected here", name(choice)));
+      },
+      AutomaticOptions{});
 }
 
 struct Ran {

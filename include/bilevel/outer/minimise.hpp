@@ -9,6 +9,7 @@
 
 #include <bilevel/gradient/automatic_choice.hpp>
 #include <bilevel/outer/solve.hpp>
+#include <bilevel/problem/adapter.hpp>
 #include <bilevel/space/eigen.hpp>
 
 namespace bilevel {
