@@ -8,10 +8,10 @@
 #include <bilevel/networks/train.hpp>
 #include <bilevel/version.hpp>
 
-#include "command_words.hpp"
 #include "commands.hpp"
 #include "data_arguments.hpp"
 #include "data_output.hpp"
+#include "flags.hpp"
 #include "kept_run.hpp"
 #include "problem_arguments.hpp"
 #include "report/page.hpp"
@@ -139,7 +139,7 @@ void print_epoch(const Epoch& e) {
 void print_end(const TrainArguments& a, const TrainingData& d, const TrainedNetwork& r) {
   say("\n");
   const bool done = r.status == Status::converged;
-  print_entry("run", fmt::format("{}: {}", name(r.status), in_command_words(r.message)),
+  print_entry("run", fmt::format("{}: {}", name(r.status), as_flags(r.message)),
               done ? Colour::green : Colour::red);
   if (!r.epochs.empty()) {
     const Epoch& e = r.epochs.back();
@@ -171,10 +171,10 @@ void print_end(const TrainArguments& a, const TrainingData& d, const TrainedNetw
   print_entry("time", fmt::format("{:.1f} s in all", r.seconds));
   for (const std::string& note : d.notes) print_entry("note", note);
   for (const std::string& warning : r.warnings)
-    print_entry("warning", in_command_words(warning), Colour::yellow);
+    print_entry("warning", as_flags(warning), Colour::yellow);
   if (r.status == Status::diverged && !a.checkpoint.empty())
     print_entry("kept", fmt::format("{}: the same command with --resume and {} goes on from there",
-                                    a.checkpoint, in_command_words(r.remedy)));
+                                    a.checkpoint, as_flags(r.remedy)));
 }
 
 /// The weights of --start, which must be those of such a network.
@@ -225,7 +225,7 @@ int run(TrainArguments& a) {
   if (result.resumed) say(stderr, "bilevel: resumed from {}\n", a.checkpoint);
   if (unfinished(result.status))
     say(stderr, "bilevel: {}; {} keeps the run: the same command with --resume{} goes on from there\n",
-        in_command_words(result.message), a.checkpoint, a.resume ? "" : " added");
+        as_flags(result.message), a.checkpoint, a.resume ? "" : " added");
   print_end(a, data, result);
   const Json j = train_result(a.command_line, settings, data, result);
   write_outputs({{a.save, [&] { return result.network.text(std::string(bilevel::version)); }},
@@ -419,11 +419,7 @@ std::function<int()> add_train(CLI::App& program) {
       "  bilevel train mnist/ --activation tanh --estimator ep-holomorphic --rows 2000");
   return [a] {
     a->command_line = command_line();
-    try {
-      return run(*a);
-    } catch (const InvalidInput& refusal) {
-      throw InvalidInput(in_command_words(refusal.what()));
-    }
+    return run(*a);
   };
 }
 

@@ -7,7 +7,7 @@
 #include <bilevel/problems/kernels.hpp>
 #include <bilevel/version.hpp>
 
-#include "command_words.hpp"
+#include "flags.hpp"
 #include "kept_run.hpp"
 
 namespace app {
@@ -113,7 +113,7 @@ Json train_result(const std::string& command_line, const TrainSettings& s, const
          {"version", bilevel::version},
          {"command_line", as_utf8(command_line)},
          {"status", name(r.status)},
-         {"message", in_command_words(r.message)},
+         {"message", as_flags(r.message)},
          {"trusted", r.probe && r.probe->certificate.verdict == bilevel::Verdict::trusted}};
   j["data"] = {{"source", as_utf8(data.train.source)},
                {"test_source", as_utf8(data.test.source)},
@@ -176,7 +176,7 @@ Json train_result(const std::string& command_line, const TrainSettings& s, const
   j["confusion"] = confusion;
   j["wrong"] = wrong_samples(data, r);
   j["warnings"] = Json::array();
-  for (const std::string& warning : r.warnings) j["warnings"].push_back(in_command_words(warning));
+  for (const std::string& warning : r.warnings) j["warnings"].push_back(as_flags(warning));
   j["resumed"] = r.resumed;
   j["seconds"] = r.seconds;
   return j;
