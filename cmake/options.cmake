@@ -46,23 +46,27 @@ if(BILEVEL_SANITIZE)
   endif()
 endif()
 
-# Warnings for our own code, never for its users. The sources of a folder are compiled together, a dozen at a time, unless
-# ALONE follows the name: what is expensive are the templates that they share. Names in their unnamed namespaces must
-# differ, therefore. The preset dev compiles every file alone.
+# Warnings for our own code, never for its users. The sources of a folder are compiled together, TOGETHER at a time, which
+# is 32 unless given, or ALONE: what is expensive are the templates that they share. Names in their unnamed namespaces
+# must differ, therefore. The preset dev compiles every file alone.
 function(bilevel_own_target target)
+  cmake_parse_arguments(PARSE_ARGV 1 own "ALONE" "TOGETHER" "")
+  if(NOT own_TOGETHER)
+    set(own_TOGETHER 32)
+  endif()
   set(shadow -Wshadow)
-  if(BILEVEL_UNITY AND NOT "ALONE" IN_LIST ARGN)
+  if(BILEVEL_UNITY AND NOT own_ALONE)
     get_target_property(sources ${target} SOURCES)
     foreach(source IN LISTS sources)
-      get_source_file_property(own ${source} COMPILE_OPTIONS)
-      if(NOT own)
+      get_source_file_property(options ${source} COMPILE_OPTIONS)
+      if(NOT options)
         cmake_path(ABSOLUTE_PATH source OUTPUT_VARIABLE place)
         cmake_path(GET place PARENT_PATH folder)
         cmake_path(RELATIVE_PATH folder BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
         string(MAKE_C_IDENTIFIER "${folder}" group)
-        math(EXPR dozen "0${in_${group}} / 12")
+        math(EXPR unit "0${in_${group}} / ${own_TOGETHER}")
         math(EXPR in_${group} "0${in_${group}} + 1")
-        set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group}_${dozen})
+        set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group}_${unit})
       endif()
     endforeach()
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
