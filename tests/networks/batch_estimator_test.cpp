@@ -288,14 +288,15 @@ TEST(BatchEstimator, TellsWhatAnEstimateCost) {
 /// Batches that there was no time for are not left out of the count.
 TEST(Train, AttemptsThatTakeTooLongAreCounted) {
   Task task = some_task(Activation::clip);
-  task.rows = 4000;
+  task.rows = 2000;
   task.layers = {144, 400, 400, 10};
   task.epochs = 1;
   task.probe = 0;
   const TrainingData data = load(task);
   const TrainedNetwork r = train(data, task);
   const CertifiedGradients& c = r.certified;
-  EXPECT_EQ(c.batches, (data.train.rows() + 99) / 100);
+  const Index batch = resolve_options(task, data).batch;
+  EXPECT_EQ(c.batches, (data.train.rows() + batch - 1) / batch);
   ASSERT_GE(c.cut_short, 1) << "0.02 s were enough: the test says nothing";
   EXPECT_EQ(c.count(), c.trusted + c.doubtful + c.untrusted + c.cut_short);
   EXPECT_EQ(c.count(), c.rigorous + c.estimated + c.none);
