@@ -158,7 +158,7 @@ void print_end(const TrainArguments& a, const TrainingData& d, const TrainedNetw
   }
   if (r.certified.count() > 0)
     print_entry("certified",
-                fmt::format("while it learned {}; one in {:.3g}, in {:.1f} s", verdicts_of(r.certified),
+                fmt::format("while it learned {}; one in {:.4g}, in {:.1f} s", verdicts_of(r.certified),
                             r.certified.interval(), r.certified.seconds));
   else if (a.options.certify_every == 0)
     print_entry("certified",
