@@ -1,10 +1,7 @@
-#include <cmath>
 #include <memory>
 
 #include <unistd.h>
 
-#include <bilevel/data/moments.hpp>
-#include <bilevel/data/read.hpp>
 #include <bilevel/networks/saved_network.hpp>
 
 #include <bilevel/models/saved_model.hpp>
@@ -38,33 +35,20 @@ int deliver(const PredictArguments& a, const std::string& text, Index rows,
 
 int run_network(const PredictArguments& a) {
   const bilevel::networks::SavedNetwork network = bilevel::networks::read_network(a.model);
-  if (network.schema.features == 0)
-    throw bilevel::InvalidInput(fmt::format(
-        "{}: this network was trained on drawn pictures, which no file looks like; train it on data",
-        a.model));
-  bilevel::data::ReadOptions options = a.reading.read_options();
-  options.target_optional = true;
-  if (network.imputed.size() > 0) options.missing = bilevel::data::Missing::mean;
-  bilevel::data::Dataset data = bilevel::data::read(a.data, options, &network.schema);
-  if (network.imputed.size() > 0) bilevel::data::impute(data, network.imputed);
-  const Eigen::MatrixXd u = network.outputs(data).cast<double>().transpose();
-  const bool probable = network.architecture.read_out == bilevel::networks::ReadOut::cross_entropy;
-  const Eigen::MatrixXd shown = probable ? bilevel::models::softmax_rows(u) : u;
+  const bilevel::models::Predictions said =
+      network.predictions(network.read(a.data, a.reading.read_options()));
+  const bool probable = said.probabilities.size() > 0;
   std::string text = "prediction";
   for (const std::string& each : network.classes)
     text += "," + csv_cell((probable ? "probability of " : "output of ") + each);
   text += "\n";
-  for (Index i = 0; i < u.rows(); ++i) {
-    if (!u.row(i).allFinite())
-      throw bilevel::InvalidInput(fmt::format(
-          "{}: row {} gives no finite prediction: a value is missing or too large", a.data, i + 1));
-    Index best = 0;
-    u.row(i).maxCoeff(&best);
-    text += csv_cell(network.classes[static_cast<std::size_t>(best)]);
-    for (Index c = 0; c < u.cols(); ++c) text += fmt::format(",{}", shown(i, c));
+  for (Index i = 0; i < said.values.size(); ++i) {
+    text += csv_cell(network.classes[static_cast<std::size_t>(said.values[i])]);
+    for (const double each : (probable ? said.probabilities : said.margins).row(i))
+      text += fmt::format(",{}", each);
     text += "\n";
   }
-  return deliver(a, text, u.rows(), data.notes);
+  return deliver(a, text, said.values.size(), said.notes);
 }
 
 int run(const PredictArguments& a) {

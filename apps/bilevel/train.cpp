@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <memory>
-#include <optional>
+#include <type_traits>
 
 #include <bilevel/gradient/automatic.hpp>
 #include <bilevel/networks/train.hpp>
@@ -31,7 +31,8 @@ struct TrainArguments {
   TrainingFiles files;
   SplitOptions split;
   // Names and texts that become objects once all are known.
-  std::string energy = "hopfield", layers, activation, read_out, optimizer, schedule, scaling = "auto", test;
+  std::string energy = "hopfield", layers, activation, read_out, optimizer, schedule, scaling = "auto";
+  RowsArgument test;
   DataArguments data;
   std::string json, report, save, netlist, start, checkpoint;
   bool resume = false;
@@ -56,16 +57,6 @@ std::vector<Index> sizes_of(const std::string& text) {
   return sizes;
 }
 
-/// The share of the rows that the text asks for, where it is a number.
-std::optional<double> share_of(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  if (!(value > 0 && value < 1))
-    throw InvalidInput(fmt::format("--test {} must be a file or a share between 0 and 1", text));
-  return value;
-}
-
 /// Names become what they name.
 void resolve_names(TrainArguments& a) {
   TrainOptions& o = a.options;
@@ -78,19 +69,22 @@ void resolve_names(TrainArguments& a) {
   a.split.scaling = scaling_of(a.scaling);
   a.split.seed = o.seed;
   a.files.reading = a.data.read_options();
-  a.split.test_share = share_of(a.test);
-  if (!a.split.test_share) a.files.test = a.test;
-  if (a.split.test_share && !a.files.test_labels.empty())
-    throw InvalidInput(
-        fmt::format("--test-labels {} needs a file of test rows, and --test is a share of the data",
-                    a.files.test_labels));
+  a.split.test_share = a.test.number("--test");
+  if (const auto share = a.split.test_share; share && !(*share > 0 && *share < 1))
+    throw InvalidInput(fmt::format("--test {} must be a file or a share between 0 and 1", a.test.text));
+  if (a.split.test_share && !a.test.labels.empty())
+    throw InvalidInput(fmt::format(
+        "--test-labels {} needs a file of test rows, and --test is a share of the data", a.test.labels));
+  if (!a.split.test_share) a.files.test = a.test.text;
+  a.files.test_labels = a.test.labels;
+  if (!a.start.empty()) o.start = read_network(a.start);
   o.validate().throw_if_any();
 }
 
 TrainingData data_of(const TrainArguments& a) {
   constexpr Index drawn_rows = 4000;
   if (!a.files.data.empty()) return read_training_data(a.files, a.split);
-  if (!a.test.empty())
+  if (!a.test.text.empty())
     throw InvalidInput("--test needs data: without DATA, train draws pictures and tests on others");
   return drawn_digits(a.split.rows > 0 ? a.split.rows : drawn_rows, a.options.seed);
 }
@@ -117,22 +111,23 @@ void print_head(const TrainSettings& s, const TrainingData& d) {
   std::fflush(stdout);
 }
 
-/// How many gradients were certified, and what came out.
+/// How many gradients were certified of how many, and what came out.
 std::string verdicts_of(const CertifiedGradients& c) {
-  if (c.count() == 0) return "–";
   std::vector<std::string> parts;
   for (const auto& [count, verdict] : {std::pair{c.trusted, bilevel::Verdict::trusted},
                                        {c.doubtful, bilevel::Verdict::doubtful},
                                        {c.untrusted, bilevel::Verdict::untrusted}})
     if (count > 0) parts.push_back(fmt::format("{} {}", count, name(verdict)));
-  return fmt::format("{}", fmt::join(parts, ", "));
+  if (c.cut_short > 0) parts.push_back(fmt::format("{} given up", c.cut_short));
+  return fmt::format("{} of {} batches{}{}", c.count(), c.batches, parts.empty() ? "" : ": ",
+                     fmt::join(parts, ", "));
 }
 
-void print_epoch(const Epoch& e) {
+void print_epoch(const Epoch& e, bool certifying) {
   say("{:5}  {:9.2f} %  {:8.2f} %  {:9.0f}  {:8.1e}  {:>17}  {}\n", e.epoch, 100 * e.train_error,
       100 * e.test_error, e.samples_per_second, e.relaxation_residual,
       std::isnan(e.gradient_cosine) ? std::string("–") : fmt::format("{:.5f}", e.gradient_cosine),
-      verdicts_of(e.certified));
+      certifying ? verdicts_of(e.certified) : "–");
   std::fflush(stdout);
 }
 
@@ -162,48 +157,34 @@ void print_end(const TrainArguments& a, const TrainingData& d, const TrainedNetw
                         "and more --free-steps and --nudged-steps bring it nearer (docs/networks.md)");
   }
   if (r.certified.count() > 0)
-    print_entry("certified", fmt::format("{} gradients while it learned, in {:.1f} s: {}",
-                                         r.certified.count(), r.certified.seconds, verdicts_of(r.certified)));
+    print_entry("certified",
+                fmt::format("while it learned {}; one in {:.4g}, in {:.1f} s", verdicts_of(r.certified),
+                            r.certified.interval(), r.certified.seconds));
   else if (a.options.certify_every == 0)
     print_entry("certified",
                 "no gradient while it learned: a tenth of the time was too short for one; "
                 "--certify-every N certifies every N-th all the same");
   print_entry("time", fmt::format("{:.1f} s in all", r.seconds));
   for (const std::string& note : d.notes) print_entry("note", note);
-  for (const std::string& warning : r.warnings)
-    print_entry("warning", as_flags(warning), Colour::yellow);
+  for (const std::string& warning : r.warnings) print_entry("warning", as_flags(warning), Colour::yellow);
   if (r.status == Status::diverged && !a.checkpoint.empty())
     print_entry("kept", fmt::format("{}: the same command with --resume and {} goes on from there",
                                     a.checkpoint, as_flags(r.remedy)));
-}
-
-/// The weights of --start, which must be those of such a network.
-Eigen::VectorXf weights_of(const std::string& path, const Architecture& wanted) {
-  const SavedNetwork saved = read_network(path);
-  const auto words = [](const Architecture& n) {
-    return fmt::format("{} {} ({}, {})", name(n.energy), fmt::join(n.layers, "-"), name(n.activation),
-                       name(n.read_out));
-  };
-  if (words(saved.architecture) != words(wanted))
-    throw InvalidInput(fmt::format("--start {}: it is {}, and {} is to be trained", path,
-                                   words(saved.architecture), words(wanted)));
-  return saved.theta;
 }
 
 int run(TrainArguments& a) {
   resolve_names(a);
   require_outputs("train", {a.json, a.report, a.save, a.netlist, a.checkpoint},
                   {a.files.data, a.files.test, a.files.reading.labels, a.files.test_labels, a.start});
-  if (!a.files.data.empty() && !a.test.empty())
-    require_not_the_data("train", a.files.data, {{"--test", a.test}},
+  if (!a.files.data.empty() && !a.test.text.empty())
+    require_not_the_data("train", a.files.data, {{"--test", a.test.text}},
                          "name other rows, or a share of these (0.2)");
   Progress progress;
   progress.show("reading the data");
   const TrainingData data = data_of(a);
-  TrainSettings settings = resolve_options(a.options, data);
+  const TrainSettings settings = resolve_options(a.options, data);
   if (!a.netlist.empty() && !settings.architecture.resistive())
     throw InvalidInput("--netlist needs --energy resistive: other networks are no circuits");
-  if (!a.start.empty()) settings.start = weights_of(a.start, settings.architecture);
   const std::string identity =
       fmt::format("{} of {}", run_identity(data, settings), as_utf8(data.train.source));
   const bilevel::models::TuneControl kept = control_of("train", a.checkpoint, a.resume, identity, progress);
@@ -217,7 +198,7 @@ int run(TrainArguments& a) {
   print_head(settings, data);
   control.callback = [&](const Epoch& e) {
     progress.show("");
-    print_epoch(e);
+    print_epoch(e, settings.certify_every >= 0);
     return true;
   };
   const TrainedNetwork result = train(data, settings, control);
@@ -236,158 +217,106 @@ int run(TrainArguments& a) {
   return result.status == Status::converged ? ok : no;
 }
 
+/// Options that the help shows under one heading.
+struct Group {
+  CLI::App& command;
+  std::string heading;
+
+  template <class Value>
+  CLI::Option* add(const char* flag, Value& to, const char* what, const char* type = nullptr) const {
+    CLI::Option* const option = command.add_option(flag, to, what);
+    if (type) option->type_name(type);
+    return heading.empty() ? option : option->group(heading);
+  }
+  template <class Value>
+  void number(const char* flag, Value& to, const char* what) const {
+    add(flag, to, what, std::is_integral_v<Value> ? "N" : "X")->check(positive);
+  }
+};
+
 void add_run_options(CLI::App& command, TrainArguments& a) {
   TrainOptions& t = a.options;
-  command
-      .add_option("data", a.files.data,
-                  "Folder with the four IDX files of MNIST's names, or a LIBSVM, CSV or NPY file; without "
-                  "it, pictures "
-                  "of digits are drawn")
-      ->type_name("DATA");
-  command.add_option("--energy", a.energy, "hopfield, predictive-coding or resistive")
-      ->capture_default_str();
-  command.add_option("--layers", a.layers, "Sizes, 784-512-10, or one hidden layer alone, 512")
-      ->type_name("SIZES");
-  command.add_option("--epochs", t.epochs, "Passes over the training rows")->type_name("N")->check(positive);
-  command.add_option("--batch", t.batch, "Rows for one step of the weights")->type_name("N")->check(positive);
-  command
-      .add_option("--test", a.test,
-                  "Rows to test on: a file like the data, or a share of its rows (default: 0.2)")
-      ->type_name("FILE|SHARE");
-  command.add_option("--test-labels", a.files.test_labels, "Labels of that file, see --labels")
-      ->type_name("FILE");
-  command.add_option("--rows", a.split.rows, "Train on this many rows at most, drawn at random")
-      ->type_name("N")
-      ->check(positive);
-  command.add_option("--seed", t.seed, "Of weights, order and all draws")
-      ->check(whole_number())
-      ->capture_default_str();
-  command.add_option("--seconds", t.seconds, "Most seconds of training")->type_name("X")->check(positive);
+  const Group run{command, ""};
+  run.add(
+      "data", a.files.data,
+      "Folder with the four IDX files of MNIST's names, or a LIBSVM, CSV or NPY file; without it, pictures "
+      "of digits are drawn",
+      "DATA");
+  run.add("--energy", a.energy, "hopfield, predictive-coding or resistive")->capture_default_str();
+  run.add("--layers", a.layers, "Sizes, 784-512-10, or one hidden layer alone, 512", "SIZES");
+  run.number("--epochs", t.epochs, "Passes over the training rows");
+  run.number("--batch", t.batch, "Rows for one step of the weights");
+  run.add("--test", a.test.text,
+          "Rows to test on: a file like the data, or a share of its rows (default: 0.2)", "FILE|SHARE");
+  run.add("--test-labels", a.test.labels, "Labels of that file, see --labels", "FILE");
+  run.number("--rows", a.split.rows, "Train on this many rows at most, drawn at random");
+  run.add("--seed", t.seed, "Of weights, order and all draws")->check(whole_number())->capture_default_str();
+  run.number("--seconds", t.seconds, "Most seconds of training");
 }
 
 void add_network_options(CLI::App& command, TrainArguments& a) {
   TrainOptions& t = a.options;
-  const std::string network = "The network";
-  command.add_option("--activation", a.activation, "clip, sigmoid or tanh")->group(network);
-  command.add_option("--read-out", a.read_out, "squared or cross-entropy")->group(network);
-  command.add_option("--input-gain", t.input_gain, "Resistive: inputs are multiplied by this")
-      ->type_name("X")
-      ->check(positive)
-      ->group(network);
-  command.add_option("--gain", t.gain, "Resistive: amplification between layers")
-      ->type_name("X")
-      ->check(positive)
-      ->group(network);
-  command.add_option("--scale", t.scale, "Of the initial weights")
-      ->type_name("X")
-      ->check(positive)
-      ->group(network);
-  command.add_option("--start", a.start, "Begin with the weights of a saved network")
-      ->type_name("FILE")
-      ->group(network);
+  const Group network{command, "The network"};
+  network.add("--activation", a.activation, "clip, sigmoid or tanh");
+  network.add("--read-out", a.read_out, "squared or cross-entropy");
+  network.number("--input-gain", t.input_gain, "Resistive: inputs are multiplied by this");
+  network.number("--gain", t.gain, "Resistive: amplification between layers");
+  network.number("--scale", t.scale, "Of the initial weights");
+  network.add("--start", a.start, "Begin with the weights of a saved network", "FILE");
 }
 
 void add_learning_options(CLI::App& command, TrainArguments& a) {
   TrainOptions& t = a.options;
-  const std::string learning = "Learning";
-  command
-      .add_option("--estimator", t.estimator,
-                  "ep-central, ep-forward-2 … 8, ep-random-sign, ep-holomorphic, ep-agnostic, implicit-cg, "
-                  "implicit-neumann (recurrent backpropagation), backpropagation (predictive coding), …")
-      ->group(learning);
-  command.add_option("--beta", t.beta, "Strength of the nudge")
-      ->type_name("X")
-      ->check(not_zero)
-      ->group(learning);
-  command.add_option("--points", t.points, "Of ep-holomorphic: nudges on its circle, even (default: 8)")
-      ->type_name("N")
-      ->check(positive)
-      ->group(learning);
-  command.add_option("--optimizer", a.optimizer, "sgd or adam")->group(learning);
-  command.add_option("--learning-rate", t.learning_rate, "Of the first layer")
-      ->type_name("X")
-      ->check(positive)
-      ->group(learning);
-  command.add_option("--layer-rates", t.layer_rates, "Factors of it, one a layer of weights")
-      ->type_name("X,…")
-      ->delimiter(',')
-      ->group(learning);
-  command.add_option("--decay", t.decay, "The rate is multiplied by this after every epoch")
-      ->type_name("X")
-      ->check(positive)
-      ->group(learning);
-  command.add_option("--momentum", t.momentum, "Of sgd")
-      ->type_name("X")
-      ->check(CLI::NonNegativeNumber)
-      ->group(learning);
-  command.add_option("--weight-decay", t.weight_decay, "A step takes rate × this × weight off each weight")
-      ->type_name("X")
-      ->group(learning);
-  command
-      .add_option("--probe", t.probe, "Rows on which the gradient is compared with the exact one; 0: none")
-      ->type_name("N")
-      ->capture_default_str()
-      ->group(learning);
-  command
-      .add_option(
-          "--certify-every", t.certify_every,
-          "Batches from one certified gradient to the next; 0: as often as takes a tenth of the time; -1: "
-          "none is")
-      ->type_name("N")
-      ->capture_default_str()
-      ->group(learning);
+  const Group learning{command, "Learning"};
+  learning.add("--estimator", t.estimator,
+               "ep-central, ep-forward-2 … 4, ep-random-sign, ep-holomorphic, implicit-cg, "
+               "implicit-neumann (recurrent backpropagation), backpropagation (predictive coding), …");
+  learning.add("--beta", t.beta, "Strength of the nudge", "X")->check(not_zero);
+  learning.number("--points", t.points, "Of ep-holomorphic: nudges on its circle, even (default: 8)");
+  learning.add("--optimizer", a.optimizer, "sgd or adam");
+  learning.number("--learning-rate", t.learning_rate, "Of the first layer");
+  learning.add("--layer-rates", t.layer_rates, "Factors of it, one a layer of weights", "X,…")
+      ->delimiter(',');
+  learning.number("--decay", t.decay, "The rate is multiplied by this after every epoch");
+  learning.add("--momentum", t.momentum, "Of sgd", "X")->check(CLI::NonNegativeNumber);
+  learning.add("--weight-decay", t.weight_decay, "A step takes rate × this × weight off each weight", "X");
+  learning.add("--probe", t.probe, "Rows on which the gradient is compared with the exact one; 0: none", "N")
+      ->capture_default_str();
+  learning
+      .add("--certify-every", t.certify_every,
+           "Batches from one certified gradient to the next; 0: as often as takes a tenth of the time; -1: "
+           "none is",
+           "N")
+      ->capture_default_str();
 }
 
 void add_settling_options(CLI::App& command, TrainArguments& a) {
   TrainOptions& t = a.options;
-  const std::string relaxation = "Settling";
-  command.add_option("--schedule", a.schedule, "even-odd, synchronous, sweep or gradient")
-      ->group(relaxation);
-  command
-      .add_option("--step", t.step, "Of a layer towards its minimum (1: all the way), or of gradient steps")
-      ->type_name("X")
-      ->check(positive)
-      ->group(relaxation);
-  command.add_option("--free-steps", t.free_steps, "Most steps of the free phase")
-      ->type_name("N")
-      ->check(positive)
-      ->group(relaxation);
-  command.add_option("--nudged-steps", t.nudged_steps, "Steps of each nudged phase")
-      ->type_name("N")
-      ->check(positive)
-      ->group(relaxation);
-  command
-      .add_option("--tolerance", t.tolerance,
-                  "A sample has settled when no unit moves by more; 0: take all steps")
-      ->type_name("X")
-      ->group(relaxation);
+  const Group settling{command, "Settling"};
+  settling.add("--schedule", a.schedule, "even-odd, synchronous, sweep or gradient");
+  settling.number("--step", t.step, "Of a layer towards its minimum (1: all the way), or of gradient steps");
+  settling.number("--free-steps", t.free_steps, "Most steps of the free phase");
+  settling.number("--nudged-steps", t.nudged_steps, "Steps of each nudged phase");
+  settling.add("--tolerance", t.tolerance,
+               "A sample has settled when no unit moves by more; 0: take all steps", "X");
   command.add_flag("--persistent", t.persistent, "Free phases go on from where the sample's last one ended")
-      ->group(relaxation);
-  command.add_option("--noise", t.noise, "Deviation of noise on everything that a layer receives")
-      ->type_name("X")
-      ->group(relaxation);
+      ->group(settling.heading);
+  settling.add("--noise", t.noise, "Deviation of noise on everything that a layer receives", "X");
 }
 
 void add_output_options(CLI::App& command, TrainArguments& a) {
-  const std::string outputs = "Results";
-  command.add_option("--save", a.save, "Write the network")->type_name("FILE")->group(outputs);
-  command
-      .add_option(
-          "--netlist", a.netlist,
-          "Write a resistive network as a SPICE circuit, its inputs at the volts of the first test row")
-      ->type_name("FILE")
-      ->group(outputs);
-  command.add_option("--report", a.report, "Write a report to read, one HTML file")
-      ->type_name("FILE")
-      ->group(outputs);
-  command.add_option("--json", a.json, "Write the whole result")->type_name("FILE")->group(outputs);
-  command
-      .add_option(
-          "--checkpoint", a.checkpoint,
-          "Where the run is kept while it lasts (default: bilevel-train-….ckpt here, removed at the end)")
-      ->type_name("FILE")
-      ->group(outputs);
-  command.add_flag("--resume", a.resume, "Go on with a run that was stopped or diverged")->group(outputs);
+  const Group outputs{command, "Results"};
+  outputs.add("--save", a.save, "Write the network", "FILE");
+  outputs.add("--netlist", a.netlist,
+              "Write a resistive network as a SPICE circuit, its inputs at the volts of the first test row",
+              "FILE");
+  outputs.add("--report", a.report, "Write a report to read, one HTML file", "FILE");
+  outputs.add("--json", a.json, "Write the whole result", "FILE");
+  outputs.add("--checkpoint", a.checkpoint,
+              "Where the run is kept while it lasts (default: bilevel-train-….ckpt here, removed at the end)",
+              "FILE");
+  command.add_flag("--resume", a.resume, "Go on with a run that was stopped or diverged")
+      ->group(outputs.heading);
 }
 
 }  // namespace

@@ -33,9 +33,10 @@ Json trace_of(const Trace& trace) {
 }
 
 Json certified_of(const CertifiedGradients& c) {
-  return {{"gradients", c.count()},   {"trusted", c.trusted},   {"doubtful", c.doubtful},
-          {"untrusted", c.untrusted}, {"rigorous", c.rigorous}, {"estimated", c.estimated},
-          {"none", c.none},           {"seconds", c.seconds}};
+  Json j{{"gradients", c.count()}};
+  CertifiedGradients::for_each_field([&](const char* name, auto field) { j[name] = c.*field; });
+  j["interval"] = number(c.interval());
+  return j;
 }
 
 Json epoch_of(const Epoch& e) {

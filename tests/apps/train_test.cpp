@@ -38,7 +38,13 @@ TEST(TrainCommand, DrawnDigitsAndAllOutputs) {
   EXPECT_LT(j["epochs"][7]["test_error"].get<double>(), 0.2);
   // Of 800 steps, 100 an epoch, each hundredth.
   EXPECT_EQ(j["certified"]["gradients"], 8);
-  for (const json& e : j["epochs"]) EXPECT_EQ(e["certified"]["gradients"], 1);
+  EXPECT_EQ(j["certified"]["batches"], 800);
+  EXPECT_EQ(j["certified"]["interval"], 100);
+  EXPECT_EQ(j["certified"]["cut_short"], 0);
+  for (const json& e : j["epochs"]) {
+    EXPECT_EQ(e["certified"]["gradients"], 1);
+    EXPECT_EQ(e["certified"]["batches"], 100);
+  }
   EXPECT_TRUE(j["certified"]["last"]["bound"].is_number());
   long rows = 0;
   for (const json& row : j["confusion"])
@@ -49,6 +55,14 @@ TEST(TrainCommand, DrawnDigitsAndAllOutputs) {
   // And on from there.
   const json more = run_json(fmt::format("train --rows 2000 --layers 128 --epochs 1 --start {}", saved), 0);
   EXPECT_LT(more["epochs"][0]["train_error"].get<double>(), j["epochs"][0]["train_error"].get<double>());
+  const Result other =
+      run(fmt::format("train --rows 2000 --layers 128 --activation tanh --epochs 1 --start {}", saved));
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(
+      other.err.find("--start is a network hopfield 144-128-10 (clip, squared), and hopfield 144-128-10 "
+                     "(tanh, cross-entropy) is to be trained"),
+      std::string::npos)
+      << other.err;
 }
 
 TEST(TrainCommand, ASavedNetworkPredictsAndACircuitIsWritten) {
@@ -118,7 +132,7 @@ TEST(TrainCommand, ARunThatAnOlderVersionKeptIsRefusedByName) {
                     line["run"]["identity"].get<std::string>()));
   const Result r = run(command + " --resume");
   EXPECT_EQ(r.code, 2);
-  EXPECT_NE(r.err.find("it is a bilevel-training of version 2, and this program reads version 3"),
+  EXPECT_NE(r.err.find("it is a bilevel-training of version 2, and this program reads version 4"),
             std::string::npos)
       << r.err;
 }

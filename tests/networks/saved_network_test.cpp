@@ -95,4 +95,65 @@ TEST(SavedNetwork, SaysOfRowsWhatTrainingSaid) {
   EXPECT_EQ(back.predict(Eigen::MatrixXd(again.dense_rows())), answers);
 }
 
+/// Missing cells mean to a network in C++ what they mean to the program.
+TEST(SavedNetwork, MissingCellsGetTheMeansOfTheTrainingRows) {
+  const double hole = std::numeric_limits<double>::quiet_NaN();
+  Eigen::MatrixXd rows(60, 2);
+  std::vector<std::string> labels;
+  for (Index i = 0; i < rows.rows(); ++i) {
+    rows.row(i) << static_cast<double>(i % 7), i % 9 == 0 ? hole : static_cast<double>(i % 5);
+    labels.push_back(i % 7 < 3 ? "low" : "high");
+  }
+  TrainOptions options;
+  options.layers = {8};
+  options.epochs = 3;
+  options.probe = 0;
+  options.activation = Activation::tanh;
+  const TrainingData data = training_data(rows, labels, {.impute = true});
+  const SavedNetwork network = train(data, options).network;
+  Eigen::MatrixXd holes(2, 2), filled(2, 2);
+  holes << 3, hole, hole, 2;
+  filled << 3, network.imputed[1], network.imputed[0], 2;
+  EXPECT_EQ(network.outputs(holes), network.outputs(filled));
+  EXPECT_EQ(network.predict(holes), network.predict(filled));
+  data::Dataset table;
+  table.x = data::DenseRows(holes);
+  const models::Predictions said = network.predictions(table);
+  ASSERT_EQ(said.probabilities.rows(), 2);
+  EXPECT_NEAR(said.probabilities.row(1).sum(), 1, 1e-12);
+  EXPECT_GT(said.probabilities(0, static_cast<Index>(said.values[0])), 0.5);
+  EXPECT_COMPLAINT(network.read("rows.csv"), "trained on drawn pictures or on rows in memory");
+  SavedNetwork strict = network;
+  strict.imputed.resize(0);
+  EXPECT_COMPLAINT(strict.outputs(holes), "row 1 has a value that is missing or too large");
+}
+
+/// A row without a finite answer has no class, not the first one.
+TEST(SavedNetwork, WithoutAFiniteOutputThereIsNoClass) {
+  Task task = small_task();
+  task.activation = Activation::tanh;
+  const TrainSettings settings = resolve_options(task, 5, 100, 2);
+  SavedNetwork network{.architecture = settings.architecture,
+                       .free = settings.propagation.free,
+                       .theta = Eigen::VectorXf::Constant(settings.architecture.parameters(), 3e38f),
+                       .classes = {"a", "b"},
+                       .shift = Eigen::VectorXd::Zero(5),
+                       .factor = Eigen::VectorXd::Ones(5)};
+  EXPECT_COMPLAINT(network.predict(Eigen::MatrixXd::Ones(2, 5)), "row 1 gives no finite prediction");
+}
+
+TEST(SavedNetwork, NamesThatAreNoUtf8AreWrittenAllTheSame) {
+  Task task = small_task();
+  const TrainSettings settings = resolve_options(task, 2, 100, 2);
+  SavedNetwork network{.architecture = settings.architecture,
+                       .free = settings.propagation.free,
+                       .theta = initial_parameters(settings.architecture, 3).cast<float>(),
+                       .classes = {"caf\xe9", "tea"},
+                       .shift = Eigen::VectorXd::Zero(2),
+                       .factor = Eigen::VectorXd::Ones(2)};
+  const SavedNetwork back = read_network(write("latin.json", network.text("0")));
+  EXPECT_EQ(back.classes, (std::vector<std::string>{"caf\xef\xbf\xbd", "tea"}));
+  EXPECT_EQ(back.theta, network.theta);
+}
+
 }  // namespace

@@ -158,14 +158,67 @@ TEST(Train, ACallbackThatHasSeenEnoughStopsTheRun) {
   EXPECT_EQ(result.epochs.size(), 2U);
 }
 
-/// As versions 1 and 2 wrote them: a line of JSON, the numbers, a checksum.
+/// As versions 1 and 2 wrote them: a line of JSON, the numbers, a checksum. And as version 3 did, sealed.
 TEST(KeptTraining, FilesOfOlderVersionsAreRefusedByName) {
   const std::string path = write(
       "old.ckpt",
       "{\"format\":\"bilevel-training\",\"batch\":0,\"identity\":\"me\",\"version\":2}\n0123456789abcdef");
   EXPECT_COMPLAINT(read_kept(path, "me"),
-                   "it is a bilevel-training of version 2, and this program reads version 3");
+                   "it is a bilevel-training of version 2, and this program reads version 4");
   EXPECT_COMPLAINT(read_kept(path, "me"), path);
+  const std::string third =
+      write("third.ckpt", sealed(FileKind{"bilevel-training", 3}, "{\"identity\":\"me\"}", "12345678"));
+  EXPECT_COMPLAINT(read_kept(third, "me"),
+                   "it is a bilevel-training of version 3, and this program reads version 4");
+}
+
+/// What draws and moves the weights is the run's own; rates, β and numbers of steps may change.
+TEST(Train, AKeptRunIsThatOfItsMethodsAndRows) {
+  Task task = small_task();
+  task.rows = 60;
+  task.activation = Activation::tanh;
+  task.optimizer = WeightOptimizer::sgd;
+  const TrainingData data = load(task);
+  const auto identity = [&](auto&& change) {
+    Task other = task;
+    change(other);
+    return run_identity(data, resolve_options(other, data));
+  };
+  const std::string own = identity([](Task&) {});
+  for (const auto& change : std::vector<std::function<void(Task&)>>{
+           [](Task& t) { t.estimator = "ep-forward-2"; }, [](Task& t) { t.noise = 0.1; },
+           [](Task& t) { t.persistent = true; }, [](Task& t) { t.weight_decay = 0.1; },
+           [](Task& t) { t.momentum = 0.5; }, [](Task& t) { t.scale = 2; },
+           [](Task& t) { t.optimizer = WeightOptimizer::adam; }, [](Task& t) { t.seed = 2; },
+           [&](Task& t) {
+             const TrainSettings s = resolve_options(task, data);
+             t.start = SavedNetwork{.architecture = s.architecture,
+                                    .theta = Eigen::VectorXf::Ones(s.architecture.parameters())};
+           }})
+    EXPECT_NE(identity(change), own);
+  for (const auto& change : std::vector<std::function<void(Task&)>>{
+           [](Task& t) { t.learning_rate = 0.7; }, [](Task& t) { t.beta = 0.1; },
+           [](Task& t) { t.free_steps = 50; }, [](Task& t) { t.nudged_steps = 50; },
+           [](Task& t) { t.epochs = 9; }, [](Task& t) { t.decay = 0.5; }, [](Task& t) { t.probe = 3; }})
+    EXPECT_EQ(identity(change), own);
+  TrainingData tested = data;
+  tested.test.inputs(0, 0) += 1;
+  EXPECT_NE(run_identity(tested, resolve_options(task, data)), own);
+  // Without an identity of the caller's this is what a kept run must agree with.
+  TrainControl control{.checkpoint = scratch("methods.ckpt")};
+  ASSERT_EQ(train(data, task, control).status, Status::converged);
+  control.resume = true;
+  task.epochs = 4;
+  EXPECT_EQ(train(data, task, control).epochs.size(), 4U);
+  task.weight_decay = 0.1;
+  EXPECT_COMPLAINT(train(data, task, control), "with another network, estimator or optimiser");
+}
+
+TEST(Train, ToResumeOneMustSayWhere) {
+  Task task = small_task();
+  task.rows = 60;
+  const TrainingData data = load(task);
+  EXPECT_COMPLAINT(train(data, task, {.resume = true}), "train.resume = true needs a `checkpoint`");
 }
 
 }  // namespace

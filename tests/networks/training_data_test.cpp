@@ -131,4 +131,45 @@ TEST(TrainingData, RowsInMemoryAreThoseOfAFile) {
   EXPECT_COMPLAINT(training_data(rows, labels), "40 rows and 39 labels");
 }
 
+/// What somebody puts together by hand is looked at before anything is trained, and all of it at once.
+TEST(TrainingData, MadeByHandIsChecked) {
+  Task task = small_task();
+  task.rows = 60;
+  task.epochs = 1;
+  task.probe = 0;
+  const TrainingData good = load(task);
+  const TrainSettings settings = resolve_options(task, good);
+  EXPECT_TRUE(good.validate().empty());
+  TrainingData bad = good;
+  bad.train.labels[7] = 10;
+  bad.test.labels.pop_back();
+  bad.test.labels[0] = -1;
+  bad.train.inputs(3, 4) = std::numeric_limits<float>::quiet_NaN();
+  bad.shift.resize(3);
+  for (const std::string& said : {refusal([&] { train(bad, settings); }), refusal([&] { train(bad, task); })})
+    for (const char* part : {"TrainingData.train.labels[7] = 10 must be the number of a class, 0 … 9",
+                             "TrainingData.train.inputs = a matrix must hold neither NaN nor infinity",
+                             "TrainingData.test.labels = 999 must be as many as there are rows, 1000",
+                             "TrainingData.test.labels[0] = -1",
+                             "TrainingData.shift = 3 numbers must be one for each of the 144"})
+      EXPECT_NE(said.find(part), std::string::npos) << part << "\n" << said;
+  bad = good;
+  bad.test.inputs.conservativeResize(100, Eigen::NoChange);
+  EXPECT_COMPLAINT(train(bad, settings), "test.inputs = 100 features must have the 144 of the training rows");
+  bad = good;
+  bad.train = {};
+  EXPECT_COMPLAINT(train(bad, task), "TrainingData.train.rows = 0 must be at least 1");
+  // Settings that were made for other data.
+  bad = good;
+  bad.classes.push_back("eleven");
+  EXPECT_COMPLAINT(train(bad, settings), "train.layers = 144-40-10 must end with the 11 classes");
+  // Without test rows there is nothing to probe, and no test error.
+  bad = good;
+  bad.test = {};
+  EXPECT_EQ(train(bad, settings).status, Status::converged);
+  EXPECT_TRUE(std::isnan(train(bad, settings).epochs.back().test_error));
+  task.probe = 8;
+  EXPECT_COMPLAINT(train(bad, task), "train.probe = 8 must be 0 where there are no test rows");
+}
+
 }  // namespace

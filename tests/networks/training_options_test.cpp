@@ -117,8 +117,20 @@ TEST(TrainOptions, TheNudgeCrossesInAsManyStepsAsAreAskedFor) {
 TEST(TrainOptions, WeightsToBeginWithMustFit) {
   TrainOptions task;
   task.layers = {3};
-  task.start = Eigen::VectorXf::Zero(7);
+  const Architecture own = resolve_options(task, 5, 9, 2).architecture;
+  task.start = SavedNetwork{.architecture = own, .theta = Eigen::VectorXf::Zero(7)};
   EXPECT_COMPLAINT(resolve_options(task, 5, 9, 2), "`start` has 7 weights, and the network 26");
+  // As many weights, and another energy, other units or another read-out.
+  task.start->theta = Eigen::VectorXf::Zero(26);
+  EXPECT_EQ(resolve_options(task, 5, 9, 2).start, task.start->theta);
+  for (const Architecture& other :
+       {Architecture{
+            .energy = Energy::predictive_coding, .layers = own.layers, .activation = Activation::tanh},
+        Architecture{.layers = own.layers, .activation = Activation::tanh},
+        Architecture{.layers = own.layers, .read_out = ReadOut::cross_entropy}}) {
+    task.start->architecture = other;
+    EXPECT_COMPLAINT(resolve_options(task, 5, 9, 2), "hopfield 5-3-2 (clip, squared) is to be trained");
+  }
 }
 
 }  // namespace

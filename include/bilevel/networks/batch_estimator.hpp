@@ -18,12 +18,14 @@ struct ExactComparison {
   /// that of the exact one's bound: estimated at best, as long as NetworkProblem does not prove its rounding
   /// errors; none where the exact gradient is not found, with the reason.
   Certificate certificate;
+  Cost cost;  ///< of the exact gradient
 };
 
 /// The gradient of a network's mean cost on a batch, behind the interface of estimators and at the speed of
 /// the kernels: networks::Propagation, networks::Backpropagation, or any estimator of the library on a
 /// NetworkProblem of the batch. φ holds a sample's layers one after the other, sample by sample, and is empty
-/// for backpropagation, whose state follows from θ; π is not known and zero.
+/// for backpropagation, whose state follows from θ; π is not known and zero. Costs count a step of a phase as
+/// one gradient of it, and nudged phases as if they took all their steps.
 class BatchEstimator : public Estimator<Eigen::VectorXf> {
  public:
   using Vector = Eigen::VectorXf;
@@ -39,15 +41,17 @@ class BatchEstimator : public Estimator<Eigen::VectorXf> {
   void set_certified(bool certified) { certified_ = certified; }
 
   std::string_view name() const override { return settings_.estimator; }
+  /// A warm φ of another batch's size is no start for this one, and is left aside.
   Estimate<Vector> estimate(const Vector& theta, const Warm<Vector>& warm) override;
   void set_outer_tolerance(double tolerance) override { outer_tolerance_ = tolerance; }
   Vector initial_phi() const override;
   Vector initial_theta() const override;
 
   /// The same into `e`, whose storage is reused, without φ, π and certificate: a step of training.
-  void estimate_into(const Vector& theta, Estimate<Vector>& e);
-  /// `certified`: with a bound of the exact gradient's own error, which takes longer. `stop` ends it early,
-  /// with numbers that mean nothing.
+  void estimate_into(const Vector& theta, Estimate<Vector>& e) { estimate_from(states_, theta, e); }
+  /// Of the minimum that the states of the estimate (its φ, else those of the batch) lead to, or of the one
+  /// that rest leads to where there are none. `certified`: with a bound of the exact gradient's own error,
+  /// which takes longer. `stop` ends it early, with numbers that mean nothing.
   ExactComparison compare(const Vector& theta, const Estimate<Vector>& e, bool certified,
                           const StopToken* stop = nullptr) const;
 
@@ -61,12 +65,16 @@ class BatchEstimator : public Estimator<Eigen::VectorXf> {
   virtual void seek(std::uint64_t /*batches*/) {}
 
  protected:
+  /// Fills `cost_` too, as far as it is known.
   virtual BatchOutcome gradient(const Vector& theta, const float* inputs, const float* targets, Index batch,
                                 float* states, Vector& out) = 0;
 
   const TrainSettings settings_;
+  Cost cost_;
 
  private:
+  void estimate_from(float* states, const Vector& theta, Estimate<Vector>& e);
+
   const float *inputs_ = nullptr, *targets_ = nullptr;
   float* states_ = nullptr;
   Index batch_ = 0;

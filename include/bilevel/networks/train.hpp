@@ -12,22 +12,43 @@
 
 namespace bilevel::networks {
 
-/// Gradients that were certified while the weights moved, counted by what came out.
+/// Gradients that were to be certified while the weights moved, counted by what came out.
 struct CertifiedGradients {
   long trusted = 0, doubtful = 0, untrusted = 0;  ///< verdicts
-  long rigorous = 0, estimated = 0, none = 0;     ///< what stands behind their bounds
-  double seconds = 0;                             ///< that it took, in vain too
+  long cut_short = 0;  ///< attempts that took longer than there was time for, without a verdict
+  long rigorous = 0, estimated = 0, none = 0;  ///< what stands behind their bounds; none: those cut short too
+  long batches = 0;                            ///< all gradients that moved the weights
+  double seconds = 0;                          ///< that certifying took, in vain too
 
-  long count() const { return trusted + doubtful + untrusted; }
-  void add(const Certificate& certificate);
+  /// All attempts: shares of verdicts are of these.
+  long count() const { return trusted + doubtful + untrusted + cut_short; }
+  /// Batches to one attempt.
+  double interval() const {
+    return count() > 0 ? static_cast<double>(batches) / static_cast<double>(count()) : unknown;
+  }
+  void add(const Certificate& certificate, bool cut = false);
   CertifiedGradients& operator+=(const CertifiedGradients& other);
+
+  /// visit(name, pointer to the member) for every field: how it is added up, shown and kept follows.
+  template <class Visit>
+  static void for_each_field(Visit&& visit) {
+    visit("trusted", &CertifiedGradients::trusted);
+    visit("doubtful", &CertifiedGradients::doubtful);
+    visit("untrusted", &CertifiedGradients::untrusted);
+    visit("rigorous", &CertifiedGradients::rigorous);
+    visit("estimated", &CertifiedGradients::estimated);
+    visit("none", &CertifiedGradients::none);
+    visit("seconds", &CertifiedGradients::seconds);
+    visit("cut_short", &CertifiedGradients::cut_short);
+    visit("batches", &CertifiedGradients::batches);
+  }
 };
 
 /// What one pass over the training rows showed. Errors are shares of the rows in [0, 1].
 struct Epoch {
   int epoch = 0;
   double train_error = unknown;  ///< of the free phases as the weights moved
-  double test_error = unknown, train_cost = unknown, test_cost = unknown;
+  double test_error = unknown, train_cost = unknown, test_cost = unknown;  ///< not known without test rows
   double samples_per_second = 0;
   double relaxation_residual =
       unknown;                 ///< mean over the samples of the largest movement in the last free step
@@ -57,7 +78,7 @@ struct TrainedNetwork {
   SavedNetwork network;  ///< to predict with, to save, to draw as a circuit
   std::vector<Epoch> epochs;
   CertifiedGradients certified;                 ///< of all epochs and of one that was cut off
-  std::optional<Certificate> last_certificate;  ///< of the last gradient that was certified
+  std::optional<Certificate> last_certificate;  ///< of the last attempt; cut short: no bound, and the reason
   std::optional<Probe> probe;
   std::vector<Trace> traces;   ///< the free phase first
   std::vector<int> predicted;  ///< of the test rows
@@ -72,7 +93,7 @@ struct TrainedNetwork {
 /// Who watches a run, and where it is kept.
 struct TrainControl {
   std::string checkpoint = {};  ///< where the run is kept; empty for nowhere
-  bool resume = false;          ///< go on from there, where something is kept
+  bool resume = false;          ///< go on from there, where something is kept; needs a checkpoint
   std::string identity = {};    ///< a kept run with another one is refused; empty: run_identity()
   std::function<void(const std::string&)> progress = [](const std::string&) {};
   /// Called after every epoch; false stops the run with status `interrupted`, as in `solve`.
@@ -80,14 +101,16 @@ struct TrainControl {
   std::function<bool()> interrupted = [] { return false; };  ///< called from several threads
 };
 
-/// What a kept run must agree with: the rows, the network, and what draws and moves its weights. Rates and
-/// numbers of steps may change: that is how a run that diverged goes on.
+/// What a kept run must agree with: the rows of training and test, the network, and what draws and moves its
+/// weights: estimator, noise, optimiser, momentum, weight decay, first weights. Rates, β and numbers of steps
+/// may change: that is how a run that diverged goes on.
 std::string run_identity(const TrainingData& data, const TrainSettings& settings);
 
 /// Options made definite for these data.
 TrainSettings resolve_options(const TrainOptions& options, const TrainingData& data);
 
-/// Minimises the mean cost of the training rows by stochastic steps along the gradients of batches.
+/// Minimises the mean cost of the training rows by stochastic steps along the gradients of batches. Throws
+/// InvalidInput, with everything that does not fit, before any work starts.
 TrainedNetwork train(const TrainingData& data, const TrainOptions& options = {},
                      const TrainControl& control = {});
 TrainedNetwork train(const TrainingData& data, const TrainSettings& settings,

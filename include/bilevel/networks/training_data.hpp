@@ -59,6 +59,8 @@ struct TrainingData {
   std::vector<std::string> notes;
 
   Index features() const { return train.inputs.rows(); }
+  /// What is wrong with data that somebody made by hand; none of what the functions below return.
+  Violations validate() const;
   /// Root of the mean square of the training rows' features, scaled.
   double feature_size() const;
 };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <bilevel/networks/propagation.hpp>
+#include <bilevel/networks/saved_network.hpp>
 
 namespace bilevel::networks {
 
@@ -30,7 +31,7 @@ struct TrainOptions {
   double input_gain = 0;  ///< resistive: inputs are multiplied by this
   double gain = 0;        ///< resistive: amplification between layers
 
-  /// ep-central, ep-forward-2 … 8, ep-random-sign and ep-holomorphic at full speed; backpropagation for
+  /// ep-central, ep-forward-2 … 4, ep-random-sign and ep-holomorphic at full speed; backpropagation for
   /// predictive coding; any other name that make_estimator knows, in double precision.
   std::string estimator = {};
   double beta = 0;  ///< strength of the nudge
@@ -56,7 +57,7 @@ struct TrainOptions {
   Index probe = 128;        ///< test rows on which the gradient is compared with the exact one; 0: none
   /// Batches from one certified gradient to the next; 0: as often as takes a tenth of the time; −1: none is.
   long certify_every = 0;
-  std::optional<Eigen::VectorXf> start = {};  ///< weights to begin with
+  std::optional<SavedNetwork> start = {};  ///< begin with its weights; it must be such a network
 
   Violations validate() const;
 };

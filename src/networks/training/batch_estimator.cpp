@@ -1,8 +1,12 @@
-#include <bilevel/gradient/automatic.hpp>
-#include <bilevel/gradient/make_estimator.hpp>
-#include <bilevel/networks/backpropagation.hpp>
 #include <bilevel/networks/batch_estimator.hpp>
 
+#include <algorithm>
+#include <cmath>
+
+#include <bilevel/gradient/automatic.hpp>
+#include <bilevel/gradient/make_estimator.hpp>
+#include <bilevel/gradient/stencil.hpp>
+#include <bilevel/networks/backpropagation.hpp>
 
 namespace bilevel::networks {
 namespace {
@@ -16,18 +20,63 @@ RelaxationOptions until_settled(const TrainSettings& s, const StopToken* stop) {
   return options;
 }
 
+NetworkProblem problem_of(const Architecture& a, const Eigen::VectorXd& theta, const float* inputs,
+                          const float* targets, Index batch) {
+  return {a,
+          {Eigen::Map<const Eigen::MatrixXf>(inputs, a.inputs(), batch).cast<double>(),
+           Eigen::Map<const Eigen::MatrixXf>(targets, a.outputs(), batch).cast<double>()},
+          theta};
+}
+
+/// States are held sample by sample by the kernels and layer by layer by NetworkProblem:
+/// act(layer k of all samples here, where it begins there).
+template <class States, class Act>
+void for_each_layer(const Architecture& a, States&& samples, Act&& act) {
+  for (Index k = 1, at = 0; k <= a.depth(); at += a.width(k++))
+    act(samples.middleRows(at, a.width(k)), at * samples.cols());
+}
+
+Eigen::VectorXd layer_by_layer(const Architecture& a, const float* states, Index batch) {
+  Eigen::VectorXd phi(a.states() * batch);
+  for_each_layer(
+      a, Eigen::Map<const Eigen::MatrixXf>(states, a.states(), batch), [&](const auto& layer, Index at) {
+        Eigen::Map<Eigen::MatrixXd>(phi.data() + at, layer.rows(), batch) = layer.template cast<double>();
+      });
+  return phi;
+}
+
+void sample_by_sample(const Architecture& a, const Eigen::VectorXd& phi, Index batch, float* states) {
+  for_each_layer(a, Eigen::Map<Eigen::MatrixXf>(states, a.states(), batch), [&](auto layer, Index at) {
+    layer = Eigen::Map<const Eigen::MatrixXd>(phi.data() + at, layer.rows(), batch).template cast<float>();
+  });
+}
+
 class ByPropagation final : public BatchEstimator {
  public:
   explicit ByPropagation(const TrainSettings& s)
-      : BatchEstimator(s), propagation_(s.architecture, s.propagation) {}
+      : BatchEstimator(s), propagation_(s.architecture, s.propagation) {
+    const PropagationOptions& p = s.propagation;
+    nudged_ = phases_ = p.circle / 2;
+    if (p.circle > 0) return;
+    const Stencil stencil = stencil_of(p.nudge, p.points);
+    phases_ = static_cast<long>(stencil.points().size());
+    nudged_ = phases_ - std::count(stencil.points().begin(), stencil.points().end(), 0);
+  }
   BatchOutcome gradient(const Vector& theta, const float* inputs, const float* targets, Index batch,
                         float* states, Vector& out) override {
-    return propagation_.gradient(theta.data(), inputs, targets, batch, states, out.data());
+    const BatchOutcome outcome =
+        propagation_.gradient(theta.data(), inputs, targets, batch, states, out.data());
+    cost_ = {};
+    cost_.outer_values = 1;
+    cost_.outer_gradients = nudged_ * propagation_.options().nudged.max_steps;
+    cost_.inner_gradients = std::lround(std::ceil(outcome.steps)) + cost_.outer_gradients + phases_;
+    return outcome;
   }
   void seek(std::uint64_t batches) override { propagation_.seek(batches); }
 
  private:
   Propagation<float> propagation_;
+  long phases_ = 0, nudged_ = 0;  // whose ∂θE are summed; and those that settle with a nudge
 };
 
 class ByBackpropagation final : public BatchEstimator {
@@ -35,6 +84,9 @@ class ByBackpropagation final : public BatchEstimator {
   explicit ByBackpropagation(const TrainSettings& s) : BatchEstimator(s), backpropagation_(s.architecture) {}
   BatchOutcome gradient(const Vector& theta, const float* inputs, const float* targets, Index batch,
                         float* /*states*/, Vector& out) override {
+    cost_ = {};
+    cost_.outer_values = 1;
+    cost_.inner_gradients = cost_.outer_gradients = 1;  // forwards, and back
     return backpropagation_.gradient(theta.data(), inputs, targets, batch, out.data());
   }
 
@@ -51,10 +103,7 @@ class ByLibrary final : public BatchEstimator {
                         float* states, Vector& out) override {
     const Architecture& a = settings_.architecture;
     const Eigen::VectorXd wide = theta.cast<double>();
-    NetworkProblem problem(a,
-                           {Eigen::Map<const Eigen::MatrixXf>(inputs, a.inputs(), batch).cast<double>(),
-                            Eigen::Map<const Eigen::MatrixXf>(targets, a.outputs(), batch).cast<double>()},
-                           wide);
+    NetworkProblem problem = problem_of(a, wide, inputs, targets, batch);
     problem.obey(settings_.propagation.free.stop);
     RelaxationOptions tight = settings_.propagation.free;
     tight.max_steps = std::max(1000l, 50 * tight.max_steps);
@@ -67,6 +116,7 @@ class ByLibrary final : public BatchEstimator {
     options.seed = settings_.seed;
     const auto estimator = make_estimator<Eigen::VectorXd>(settings_.estimator, problem, relaxation, options);
     const auto estimate = estimator->estimate(wide, {});
+    cost_ = estimate.cost;
     BatchOutcome outcome;
     out = estimate.gradient.cast<float>();
     outcome.finite = out.allFinite() && estimate.phi.allFinite();
@@ -77,7 +127,7 @@ class ByLibrary final : public BatchEstimator {
       first_failure_ = fmt::format("{}: {}", bilevel::name(estimate.status), estimate.message);
     if (estimate.phi.size() == a.states() * batch) {
       outcome.wrong = problem.wrong(estimate.phi);
-      if (states) sample_by_sample(estimate.phi, batch, states);
+      if (states) sample_by_sample(a, estimate.phi, batch, states);
     }
     for (const SampleOutcome& each : relaxation.samples()) {
       outcome.residual += each.moved / static_cast<double>(batch);
@@ -94,15 +144,6 @@ class ByLibrary final : public BatchEstimator {
   }
 
  private:
-  /// From layer after layer to a sample's layers one after the other.
-  void sample_by_sample(const Eigen::VectorXd& phi, Index batch, float* states) const {
-    const Architecture& a = settings_.architecture;
-    Eigen::Map<Eigen::MatrixXf> to(states, a.states(), batch);
-    for (Index k = 1, at = 0; k <= a.depth(); at += a.width(k++))
-      to.middleRows(at, a.width(k)) =
-          Eigen::Map<const Eigen::MatrixXd>(phi.data() + at * batch, a.width(k), batch).cast<float>();
-  }
-
   std::string complaint_, first_failure_;
   long batches_ = 0, failed_ = 0;
 };
@@ -130,10 +171,10 @@ BatchEstimator::Vector BatchEstimator::initial_theta() const {
                    initial_parameters(settings_.architecture, settings_.seed, settings_.scale).cast<float>());
 }
 
-void BatchEstimator::estimate_into(const Vector& theta, Estimate<Vector>& e) {
+void BatchEstimator::estimate_from(float* states, const Vector& theta, Estimate<Vector>& e) {
   if (batch_ == 0) throw InvalidInput("there is no batch to estimate a gradient on: see set_batch");
   e.gradient.resize(theta.size());
-  outcome_ = gradient(theta, inputs_, targets_, batch_, states_, e.gradient);
+  outcome_ = gradient(theta, inputs_, targets_, batch_, states, e.gradient);
   e.outer_value = e.corrected_value = outcome_.cost;
   e.status = e.inner_status = outcome_.finite ? Status::converged : Status::not_finite;
 }
@@ -142,19 +183,16 @@ Estimate<BatchEstimator::Vector> BatchEstimator::estimate(const Vector& theta, c
   require_parameters(settings_.architecture, theta.cast<double>());
   const Stopwatch watch;
   Estimate<Vector> e;
-  float* const given = states_;
-  if (given) {
-    e.phi = Eigen::Map<const Vector>(given, settings_.architecture.states() * batch_);
-  } else {
-    e.phi = warm.phi ? *warm.phi : initial_phi();
-    states_ = e.phi.data();
-  }
-  estimate_into(theta, e);
-  if (given) e.phi = Eigen::Map<const Vector>(given, e.phi.size());
-  states_ = given;
+  e.phi = initial_phi();
+  if (!states_ && warm.phi && warm.phi->size() == e.phi.size()) e.phi = *warm.phi;
+  estimate_from(states_ ? states_ : e.phi.size() > 0 ? e.phi.data() : nullptr, theta, e);
+  if (states_) e.phi = Eigen::Map<const Vector>(states_, e.phi.size());
   e.pi = Vector::Zero(e.phi.size());
+  e.cost = cost_;
+  e.cost.seconds_adjoint = 0;  // all of it is in the next line
   e.cost.seconds_inner = watch.seconds();
-  e.cost.bytes = sizeof(float) * static_cast<std::size_t>(e.gradient.size() + e.phi.size());
+  e.cost.bytes =
+      std::max(e.cost.bytes, sizeof(float) * static_cast<std::size_t>(e.gradient.size() + e.phi.size()));
   e.message = fmt::format("{}: mean cost {:.4g} on {} samples, {:.2g} moved in the last free step", name(),
                           outcome_.cost, batch_, outcome_.residual);
   if (!outcome_.finite) {
@@ -167,8 +205,11 @@ Estimate<BatchEstimator::Vector> BatchEstimator::estimate(const Vector& theta, c
     e.message += "; " + e.certificate.reason;
   } else if (certified_) {
     const Stopwatch certifying;
-    e.certificate = compare(theta, e, true, settings_.propagation.free.stop).certificate;
-    e.cost.seconds_certificate = certifying.seconds();
+    ExactComparison exact = compare(theta, e, true, settings_.propagation.free.stop);
+    e.certificate = exact.certificate;
+    exact.cost.seconds_inner = exact.cost.seconds_adjoint = 0;
+    exact.cost.seconds_certificate = certifying.seconds();
+    e.cost += exact.cost;
   }
   return e;
 }
@@ -177,22 +218,37 @@ ExactComparison BatchEstimator::compare(const Vector& theta, const Estimate<Vect
                                         const StopToken* stop) const {
   const Architecture& a = settings_.architecture;
   ExactComparison result;
-  NetworkProblem problem(a,
-                         {Eigen::Map<const Eigen::MatrixXf>(inputs_, a.inputs(), batch_).cast<double>(),
-                          Eigen::Map<const Eigen::MatrixXf>(targets_, a.outputs(), batch_).cast<double>()},
-                         theta.cast<double>());
+  const Eigen::VectorXd wide = theta.cast<double>();
+  NetworkProblem problem = problem_of(a, wide, inputs_, targets_, batch_);
   problem.obey(stop);
   Relaxation relaxation(problem, until_settled(settings_, stop));
+  // Another start could lead to another minimum. Of predictive coding the forward pass is one.
+  const float* const own = e.phi.size() == a.states() * batch_ ? e.phi.data() : states_;
+  Warm<Eigen::VectorXd> warm;
+  if (own && a.energy != Energy::predictive_coding) {
+    auto settled = relaxation.solve(wide, 0, layer_by_layer(a, own, batch_));
+    result.cost += settled.cost;
+    warm.phi = std::move(settled.phi);
+  }
   EstimatorOptions options;
   options.certificate.enabled = certified;
   // The clamped layer, nearly all of the weights, has no part in the Hessian: its products cost next to
   // nothing.
   result.exact = "implicit-cg-jacobi";
-  const auto exact = make_estimator<Eigen::VectorXd>(result.exact, problem, relaxation, options)
-                         ->estimate(problem.initial_theta(), {});
+  const auto exact =
+      make_estimator<Eigen::VectorXd>(result.exact, problem, relaxation, options)->estimate(wide, warm);
+  result.cost += exact.cost;
   const Eigen::VectorXd mine = e.gradient.cast<double>();
   result.norm = mine.norm();
   const double distance = (mine - exact.gradient).norm(), size = exact.gradient.norm();
+  if (!std::isfinite(result.norm)) {
+    result.certificate.reason = "the gradient is not finite";
+    return result;
+  }
+  if (!std::isfinite(distance)) {
+    result.certificate.reason = exact.certificate.reason;
+    return result;
+  }
   // Where every output sits at its target there is no gradient to agree with.
   if (size > 0 && result.norm > 0) result.cosine = mine.dot(exact.gradient) / (result.norm * size);
   if (size > 0) result.relative_error = distance / size;

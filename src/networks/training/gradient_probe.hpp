@@ -9,7 +9,7 @@ namespace bilevel::networks {
 /// does not vanish as the training rows are learned.
 class GradientProbe {
  public:
-  /// The first `settings.probe` test rows. `settings` must outlive it.
+  /// The first `settings.probe` test rows.
   GradientProbe(const TrainSettings& settings, const TrainingData& data);
 
   /// `certified`: with a bound of the exact gradient's own error, which takes longer.
@@ -18,7 +18,7 @@ class GradientProbe {
   std::vector<Trace> traces(const Eigen::VectorXf& theta) const;
 
  private:
-  const TrainSettings& settings_;
+  const TrainSettings settings_;
   Eigen::MatrixXf inputs_, targets_;
 };
 

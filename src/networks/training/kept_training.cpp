@@ -19,12 +19,10 @@ Json number_or_null(double x) {
   return std::isfinite(x) ? Json(x) : Json(nullptr);
 }
 
-/// act(name, field) for each number of what was certified, and of an epoch.
+/// act(name, field) for each number of what was certified, and of an epoch without that.
 template <class C, class Act>
 void for_each_number(C& c, Act&& act) requires std::is_same_v<std::remove_const_t<C>, CertifiedGradients> {
-  act("trusted", c.trusted), act("doubtful", c.doubtful), act("untrusted", c.untrusted);
-  act("rigorous", c.rigorous), act("estimated", c.estimated), act("none", c.none);
-  act("certifying", c.seconds);
+  CertifiedGradients::for_each_field([&](const char* name, auto field) { act(name, c.*field); });
 }
 template <class E, class Act>
 void for_each_number(E& e, Act&& act) requires std::is_same_v<std::remove_const_t<E>, Epoch> {
@@ -34,7 +32,6 @@ void for_each_number(E& e, Act&& act) requires std::is_same_v<std::remove_const_
   act("relaxation_residual", e.relaxation_residual), act("nudged_residual", e.nudged_residual);
   act("gradient_cosine", e.gradient_cosine), act("gradient_error", e.gradient_error);
   act("learning_rate", e.learning_rate), act("seconds", e.seconds);
-  for_each_number(e.certified, act);
 }
 
 template <class Part>
@@ -88,6 +85,7 @@ KeptTraining decoded(const Json& j, std::string_view bytes) {
     Epoch e;
     e.epoch = static_cast<int>(k.epochs.size()) + 1;
     decode(fields, e);
+    decode(fields.at("certified"), e.certified);
     k.epochs.push_back(e);
   }
   if (k.epoch != static_cast<int>(k.epochs.size()) || at != bytes.size()) throw InvalidInput("it is damaged");
@@ -97,16 +95,19 @@ KeptTraining decoded(const Json& j, std::string_view bytes) {
 }  // namespace
 
 std::string run_identity(const TrainingData& d, const TrainSettings& s) {
-  const auto& x = d.train.inputs;
-  const std::string_view bytes(reinterpret_cast<const char*>(x.data()),
-                               sizeof(float) * static_cast<std::size_t>(x.size()));
-  const std::string_view labels(reinterpret_cast<const char*>(d.train.labels.data()),
-                                sizeof(int) * d.train.labels.size());
+  const auto sum = [](const auto& numbers) {
+    return checksum({reinterpret_cast<const char*>(numbers.data()),
+                     sizeof(*numbers.data()) * static_cast<std::size_t>(numbers.size())});
+  };
+  const Architecture& a = s.architecture;
   return fmt::format(
-      "train {:016x} {:016x} {:016x} {} {} {} {} gains {} {} {} batch={} seed={}", checksum(bytes),
-      checksum(labels), checksum(fmt::format("{}", fmt::join(d.classes, "\n"))), name(s.architecture.energy),
-      fmt::join(s.architecture.layers, "-"), name(s.architecture.activation), name(s.architecture.read_out),
-      s.architecture.input_gain, s.architecture.gain, name(s.optimizer), s.batch, s.seed);
+      "train {:016x} {:016x} {:016x} test {:016x} {:016x} {} {} {} {} gains {} {} {} noise={}{} {} "
+      "momentum={} weight_decay={} start={} batch={} seed={}",
+      sum(d.train.inputs), sum(d.train.labels), checksum(fmt::format("{}", fmt::join(d.classes, "\n"))),
+      sum(d.test.inputs), sum(d.test.labels), name(a.energy), fmt::join(a.layers, "-"), name(a.activation),
+      name(a.read_out), a.input_gain, a.gain, s.estimator, s.propagation.noise,
+      s.persistent ? " persistent" : "", name(s.optimizer), s.momentum, s.weight_decay,
+      s.start ? fmt::format("{:016x}", sum(*s.start)) : fmt::format("{}", s.scale), s.batch, s.seed);
 }
 
 std::string write_kept(const std::string& path, const std::string& identity, const KeptTraining& k) {
@@ -118,7 +119,10 @@ std::string write_kept(const std::string& path, const std::string& identity, con
                  sizeof(float) * static_cast<std::size_t>(each->size()));
   }
   Json epochs = Json::array();
-  for (const Epoch& e : k.epochs) epochs.push_back(encoded(e));
+  for (const Epoch& e : k.epochs) {
+    epochs.push_back(encoded(e));
+    epochs.back()["certified"] = encoded(e.certified);
+  }
   const Json run{{"identity", identity},
                  {"epoch", k.epoch},
                  {"batch", k.batch},
@@ -142,7 +146,7 @@ KeptTraining read_kept(const std::string& path, const std::string& identity) {
     const Contents contents = unsealed(*text, training_file);
     const Json j = Json::parse(contents.run);
     if (j.at("identity") != identity)
-      throw InvalidInput("it keeps a run on other data or with another network");
+      throw InvalidInput("it keeps a run on other data or with another network, estimator or optimiser");
     return decoded(j, contents.bytes);
   } catch (const Json::exception&) {
     throw refuse("it is damaged");

@@ -8,8 +8,8 @@
 
 namespace bilevel::networks {
 
-/// Versions 1 and 2 had a form of their own.
-inline constexpr FileKind training_file{"bilevel-training", 3};
+/// Versions 1 and 2 had a form of their own; 3 did not say how many batches there were.
+inline constexpr FileKind training_file{"bilevel-training", 4};
 
 /// All that a run needs to go on as if it had not been stopped.
 struct KeptTraining {

@@ -5,12 +5,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include <bilevel/data/moments.hpp>
 #include <bilevel/encoding/base64.hpp>
 #include <bilevel/encoding/foreign_json.hpp>
 #include <bilevel/files/atomic_file.hpp>
 #include <bilevel/networks/layered_circuit.hpp>
 #include <bilevel/networks/netlist.hpp>
-
 #include <bilevel/networks/propagation.hpp>
 #include <bilevel/networks/training_options.hpp>
 #include <bilevel/version.hpp>
@@ -43,6 +43,13 @@ Vector unpacked(const std::string& text) {
   return x;
 }
 
+data::Dataset table_of(const Eigen::MatrixXd& rows) {
+  data::Dataset table;
+  table.source = "rows in memory";
+  table.x = data::DenseRows(rows);
+  return table;
+}
+
 }  // namespace
 
 std::string SavedNetwork::text(const std::string& program_version) const {
@@ -66,7 +73,7 @@ std::string SavedNetwork::text(const std::string& program_version) const {
                       {"imputed", packed(imputed)},
                       {"schema", schema.features > 0 ? models::encode(schema) : OrderedJson(nullptr)},
                       {"weights", packed(theta)}};
-  return j.dump(1) + "\n";
+  return j.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 SavedNetwork read_network(const std::string& path) {
@@ -127,56 +134,67 @@ bool is_network(const std::string& path) {
   return text && text->find(fmt::format("\"{}\"", network_format)) != std::string::npos;
 }
 
-namespace {
+data::Dataset SavedNetwork::read(const std::string& path, data::ReadOptions options) const {
+  if (schema.features == 0)
+    throw InvalidInput(
+        fmt::format("{}: the network was trained on drawn pictures or on rows in memory, which no file looks "
+                    "like; train it on data from a file",
+                    path));
+  options.target_optional = true;
+  if (imputed.size() > 0) options.missing = data::Missing::mean;
+  return data::read(path, options, &schema);
+}
 
-/// What the network says of inputs that are not scaled yet.
-Eigen::MatrixXf settled_outputs(const SavedNetwork& n, const std::string& source, Eigen::MatrixXf inputs) {
-  const Architecture& a = n.architecture;
-  rescale(n.shift, n.factor, inputs);
+Eigen::MatrixXf SavedNetwork::outputs(data::Dataset rows) const {
+  const Architecture& a = architecture;
+  if (rows.features() != a.inputs())
+    throw InvalidInput(
+        fmt::format("{}: has {} features, the network takes {}", rows.source, rows.features(), a.inputs()));
+  if (imputed.size() > 0) data::impute(rows, imputed);
+  Eigen::MatrixXf inputs = columns_of(rows, all_rows(rows.rows()));
+  rescale(shift, factor, inputs);
   for (Index i = 0; i < inputs.cols(); ++i)
     if (!inputs.col(i).allFinite())
-      throw InvalidInput(fmt::format("{}: row {} has a value that is missing or too large", source, i + 1));
-  Propagation<float> propagation(a, {.free = n.free});
+      throw InvalidInput(
+          fmt::format("{}: row {} has a value that is missing or too large", rows.source, i + 1));
+  Propagation<float> propagation(a, {.free = free});
   Eigen::MatrixXf outputs(a.outputs(), inputs.cols());
   const Eigen::MatrixXf targets = Eigen::MatrixXf::Zero(a.outputs(), inputs.cols());
-  propagation.settle(n.theta.data(), inputs.data(), targets.data(), inputs.cols(), outputs.data());
+  propagation.settle(theta.data(), inputs.data(), targets.data(), inputs.cols(), outputs.data());
+  for (Index i = 0; i < outputs.cols(); ++i)
+    if (!outputs.col(i).allFinite())
+      throw InvalidInput(fmt::format("{}: row {} gives no finite prediction: a value is missing or too large",
+                                     rows.source, i + 1));
   return outputs;
 }
 
-void require_features(const SavedNetwork& n, const std::string& source, Index features) {
-  if (features != n.architecture.inputs())
-    throw InvalidInput(
-        fmt::format("{}: has {} features, the network takes {}", source, features, n.architecture.inputs()));
+Eigen::MatrixXf SavedNetwork::outputs(const Eigen::MatrixXd& rows) const {
+  return outputs(table_of(rows));
 }
 
-std::vector<std::string> named_classes(const SavedNetwork& n, const Eigen::MatrixXf& outputs) {
-  std::vector<std::string> answers;
-  for (Index i = 0; i < outputs.cols(); ++i) {
-    Index best = 0;
-    outputs.col(i).maxCoeff(&best);
-    answers.push_back(n.classes[static_cast<std::size_t>(best)]);
+models::Predictions SavedNetwork::predictions(data::Dataset rows) const {
+  models::Predictions said;
+  said.notes = rows.notes;
+  said.margins = outputs(std::move(rows)).cast<double>().transpose();
+  if (architecture.read_out == ReadOut::cross_entropy)
+    said.probabilities = models::softmax_rows(said.margins);
+  said.values.resize(said.margins.rows());
+  for (Index i = 0, best = 0; i < said.values.size(); ++i) {
+    said.margins.row(i).maxCoeff(&best);
+    said.values[i] = static_cast<double>(best);
   }
+  return said;
+}
+
+std::vector<std::string> SavedNetwork::predict(data::Dataset rows) const {
+  std::vector<std::string> answers;
+  for (const double each : predictions(std::move(rows)).values)
+    answers.push_back(classes[static_cast<std::size_t>(each)]);
   return answers;
 }
 
-}  // namespace
-
-Eigen::MatrixXf SavedNetwork::outputs(const data::Dataset& rows) const {
-  require_features(*this, rows.source, rows.features());
-  return settled_outputs(*this, rows.source, columns_of(rows, all_rows(rows.rows())));
-}
-
-Eigen::MatrixXf SavedNetwork::outputs(const Eigen::MatrixXd& rows) const {
-  require_features(*this, "rows in memory", rows.cols());
-  return settled_outputs(*this, "rows in memory", rows.transpose().cast<float>());
-}
-
-std::vector<std::string> SavedNetwork::predict(const data::Dataset& rows) const {
-  return named_classes(*this, outputs(rows));
-}
-
 std::vector<std::string> SavedNetwork::predict(const Eigen::MatrixXd& rows) const {
-  return named_classes(*this, outputs(rows));
+  return predict(table_of(rows));
 }
 
 void SavedNetwork::save(const std::string& path) const {

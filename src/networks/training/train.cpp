@@ -7,7 +7,7 @@
 
 #include <bilevel/outcome/cost.hpp>
 
-#include "certifier.hpp"
+#include "certificate_sampler.hpp"
 #include "gradient_probe.hpp"
 #include "kept_training.hpp"
 #include "weights.hpp"
@@ -85,11 +85,11 @@ class TrainingRun {
   StopToken stop_;
   const TrainSettings s_;
   const TrainingData& d_;
-  const TrainControl& c_;
+  const TrainControl c_;
   const std::string identity_;
   std::unique_ptr<BatchEstimator> estimator_;
   Weights weights_;
-  Certifier certifier_;
+  CertificateSampler certifier_;
   StopToken look_;  // of the test rows
   Propagation<float> evaluation_;
   GradientProbe probe_;
@@ -189,6 +189,7 @@ bool TrainingRun::batch(const std::vector<Index>& order, Index first, double fac
   kept_.residual += share * outcome.residual;
   kept_.nudged_residual += share * outcome.nudged_residual;
   kept_.samples += count;
+  ++kept_.certified.batches;
   return true;
 }
 
@@ -196,16 +197,16 @@ bool TrainingRun::batch(const std::vector<Index>& order, Index first, double fac
 /// is repeated then, and so is this.
 bool TrainingRun::certify() {
   const double spent = certifier_.seconds();
-  const auto certificate = certifier_.certify(weights_.theta(), estimate_, weights_.steps,
-                                              trained_before_ + elapsed() - epoch_began_);
+  const auto attempt = certifier_.certify(weights_.theta(), estimate_, weights_.steps,
+                                          trained_before_ + elapsed() - epoch_began_);
   if (certifier_.seconds() == spent) return true;
   // Not a part of the time that training took.
   kept_.certified.seconds += certifier_.seconds() - spent;
   epoch_began_ += certifier_.seconds() - spent;
   if (stop_.wanted()) return false;
-  if (certificate) {
-    kept_.certified.add(*certificate);
-    result_.last_certificate = certificate;
+  if (attempt) {
+    kept_.certified.add(attempt->certificate, attempt->cut_short);
+    result_.last_certificate = attempt->certificate;
   }
   return true;
 }
@@ -273,8 +274,10 @@ bool TrainingRun::finish_epoch() {
   if (cut()) return false;
   fault_ = weights_.theta().allFinite() ? fault_of(test) : "a weight is not finite";
   if (!fault_.empty()) return false;
-  e.test_error = static_cast<double>(test.wrong) / static_cast<double>(d_.test.rows());
-  e.test_cost = test.cost;
+  if (const Index rows = d_.test.rows(); rows > 0) {
+    e.test_error = static_cast<double>(test.wrong) / static_cast<double>(rows);
+    e.test_cost = test.cost;
+  }
   if (s_.probe > 0) {
     const Probe probe = probe_.compare(*estimator_, weights_.theta(), false);
     if (cut()) return false;
@@ -299,6 +302,7 @@ bool TrainingRun::finish_epoch() {
 BatchOutcome TrainingRun::conclude() {
   concluded_ = true;
   const Index classes = s_.architecture.outputs(), rows = d_.test.rows();
+  if (rows == 0) return {};
   result_.outputs.resize(classes, rows);
   const Eigen::MatrixXf targets = one_hot(d_.test.labels, classes).cast<float>();
   const auto outcome = evaluation_.settle(weights_.theta().data(), d_.test.inputs.data(), targets.data(),
@@ -406,9 +410,30 @@ TrainedNetwork TrainingRun::run() {
   return std::move(result_);
 }
 
+/// What does not fit each other; all of it is said at once.
+void require_fit(const TrainingData& d, const TrainSettings& s, const TrainControl& c) {
+  Violations v("train");
+  v.add(d.validate()).add(s.architecture.validate());
+  if (!s.architecture.layers.empty()) {
+    const std::string layers = fmt::format("{}", fmt::join(s.architecture.layers, "-"));
+    v.require(s.architecture.inputs() == d.features(), "layers", layers,
+              fmt::format("must begin with the {} features of the data", d.features()));
+    v.require(s.architecture.outputs() == static_cast<Index>(d.classes.size()), "layers", layers,
+              fmt::format("must end with the {} classes of the data", d.classes.size()));
+    v.require(static_cast<Index>(s.learning_rates.size()) == s.architecture.depth(), "learning_rates",
+              fmt::format("{}", fmt::join(s.learning_rates, ", ")), "must be one for each layer of weights");
+  }
+  v.at_least("epochs", s.epochs, 1).at_least("batch", s.batch, 1);
+  v.require(s.probe == 0 || d.test.rows() > 0, "probe", s.probe, "must be 0 where there are no test rows");
+  v.require(!c.resume || !c.checkpoint.empty(), "resume", c.resume,
+            "needs a `checkpoint`, the file that the run is kept in");
+  v.throw_if_any();
+}
+
 }  // namespace
 
 TrainSettings resolve_options(const TrainOptions& options, const TrainingData& data) {
+  data.validate().throw_if_any();
   return resolve_options(options, data.features(), data.train.rows(), static_cast<Index>(data.classes.size()),
                          data.feature_size());
 }
@@ -418,6 +443,7 @@ TrainedNetwork train(const TrainingData& data, const TrainOptions& options, cons
 }
 
 TrainedNetwork train(const TrainingData& data, const TrainSettings& settings, const TrainControl& control) {
+  require_fit(data, settings, control);
   return TrainingRun(settings, data, control).run();
 }
 

@@ -252,6 +252,34 @@ Violations SplitOptions::validate() const {
   return v;
 }
 
+Violations TrainingData::validate() const {
+  Violations v("TrainingData");
+  const auto known = static_cast<Index>(classes.size());
+  v.at_least("classes", known, 2).at_least("train.rows", train.rows(), 1);
+  const auto part = [&](const std::string& name, const LabelledSamples& samples) {
+    v.require(static_cast<Index>(samples.labels.size()) == samples.rows(), name + ".labels",
+              samples.labels.size(), fmt::format("must be as many as there are rows, {}", samples.rows()));
+    const auto wrong = std::find_if(samples.labels.begin(), samples.labels.end(),
+                                    [&](int label) { return label < 0 || label >= known; });
+    if (wrong != samples.labels.end())
+      v.require(false, fmt::format("{}.labels[{}]", name, wrong - samples.labels.begin()), *wrong,
+                fmt::format("must be the number of a class, 0 … {}", known - 1));
+    v.require(samples.inputs.allFinite(), name + ".inputs", "a matrix", "must hold neither NaN nor infinity");
+  };
+  part("train", train);
+  part("test", test);
+  if (test.rows() > 0)
+    v.require(test.inputs.rows() == features(), "test.inputs", fmt::format("{} features", test.inputs.rows()),
+              fmt::format("must have the {} of the training rows", features()));
+  // An imputed mean for each feature, or none.
+  for (const auto& [name, size] : {std::pair{"shift", shift.size()},
+                                   {"factor", factor.size()},
+                                   {"imputed", imputed.size() > 0 ? imputed.size() : features()}})
+    v.require(size == features(), name, fmt::format("{} numbers", size),
+              fmt::format("must be one for each of the {} features", features()));
+  return v;
+}
+
 double TrainingData::feature_size() const {
   return static_cast<double>(train.inputs.norm()) / std::sqrt(static_cast<double>(train.inputs.size()));
 }

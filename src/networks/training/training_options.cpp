@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 
-
 #include "defaults.hpp"
 #include "networks/by_name.hpp"
 
@@ -48,6 +47,12 @@ double gentle_beta(const Architecture& a, std::uint64_t seed, double scale) {
 
 /// What the nudge and the number of points of an estimator's name are, and which way it takes.
 void choose_estimator(TrainSettings& s, int points) {
+  const EstimatorChoice* choice = find_estimator(s.estimator);
+  const bool holomorphic = choice && std::holds_alternative<HolomorphicOptions>(*choice);
+  if (points > 0 && !holomorphic)
+    throw InvalidInput(
+        fmt::format("`points` are those of `estimator` ep-holomorphic; {} has its number in its name or none",
+                    s.estimator));
   if (s.estimator == "backpropagation") {
     if (s.architecture.energy != Energy::predictive_coding)
       throw InvalidInput(
@@ -57,12 +62,10 @@ void choose_estimator(TrainSettings& s, int points) {
     s.nudges = false;
     return;
   }
-  const EstimatorChoice* choice = find_estimator(s.estimator);
   const auto& known = estimator_names();
   if (!choice || std::holds_alternative<AutomaticOptions>(*choice))
     throw InvalidInput(fmt::format("there is no `estimator` {}; known are {}, backpropagation", s.estimator,
                                    fmt::join(known.begin() + (known.front() == "auto"), known.end(), ", ")));
-  const bool holomorphic = std::holds_alternative<HolomorphicOptions>(*choice);
   if (holomorphic && !s.architecture.smooth())
     throw InvalidInput(
         fmt::format("`estimator` ep-holomorphic continues the energy to complex states, and {} units are not "
@@ -119,10 +122,6 @@ void choose_network(const TrainOptions& t, const Defaults& d, Index features, In
 void choose_propagation(const TrainOptions& t, const Defaults& d, TrainSettings& s) {
   const Architecture& a = s.architecture;
   s.estimator = t.estimator.empty() ? std::string(d.estimator) : t.estimator;
-  if (t.points > 0 && s.estimator != "ep-holomorphic")
-    throw InvalidInput(
-        fmt::format("`points` are those of `estimator` ep-holomorphic; {} has its number in its name or none",
-                    s.estimator));
   choose_estimator(s, t.points);
   PropagationOptions& p = s.propagation;
   s.scale = t.scale > 0 ? t.scale : 1;
@@ -154,6 +153,22 @@ void choose_propagation(const TrainOptions& t, const Defaults& d, TrainSettings&
   if (p.free.step > 1) throw InvalidInput(fmt::format("`step` {} must lie in (0, 1]", p.free.step));
 
   require_crossing(t, s);
+}
+
+/// The weights of a network that must be one of the wanted kind: those of another energy would train, to no
+/// good.
+Eigen::VectorXf weights_of(const SavedNetwork& start, const Architecture& wanted) {
+  const auto words = [](const Architecture& n) {
+    return fmt::format("{} {} ({}, {})", name(n.energy), fmt::join(n.layers, "-"), name(n.activation),
+                       name(n.read_out));
+  };
+  if (words(start.architecture) != words(wanted))
+    throw InvalidInput(fmt::format("`start` is a network {}, and {} is to be trained",
+                                   words(start.architecture), words(wanted)));
+  if (start.theta.size() != wanted.parameters())
+    throw InvalidInput(
+        fmt::format("`start` has {} weights, and the network {}", start.theta.size(), wanted.parameters()));
+  return start.theta;
 }
 
 /// How the weights move.
@@ -244,10 +259,7 @@ TrainSettings resolve_options(const TrainOptions& t, Index features, Index rows,
   s.seed = t.seed;
   s.probe = t.probe;
   s.certify_every = t.certify_every;
-  if (t.start && t.start->size() != s.architecture.parameters())
-    throw InvalidInput(fmt::format("`start` has {} weights, and the network {}", t.start->size(),
-                                   s.architecture.parameters()));
-  s.start = t.start;
+  if (t.start) s.start = weights_of(*t.start, s.architecture);
   return s;
 }
 

@@ -9,17 +9,20 @@ namespace bilevel::networks {
 /// Decides which gradients of a run are certified, and certifies them. A certificate costs hundreds of
 /// gradients, so that only some get one: every so many, or as many as a tenth of the time pays for. Nothing
 /// of the run depends on it: with and without it the weights are the same bits.
-class Certifier {
+class CertificateSampler {
  public:
   /// `every`: as TrainOptions::certify_every. The others must outlive it.
-  Certifier(const BatchEstimator& estimator, long every, const StopToken& stop)
+  CertificateSampler(const BatchEstimator& estimator, long every, const StopToken& stop)
       : estimator_(estimator), every_(every), stop_(stop) {}
 
-  /// The certificate of `e`, the estimate on the estimator's batch at `theta` before the step number `step`;
-  /// nothing where it is not its turn, or where it took longer than there was time for. `trained`: seconds of
-  /// training.
-  std::optional<Certificate> certify(const Eigen::VectorXf& theta, const Estimate<Eigen::VectorXf>& e,
-                                     long step, double trained);
+  struct Attempt {
+    Certificate certificate;
+    bool cut_short = false;  ///< it took longer than there was time for: no bound, and the reason says so
+  };
+  /// Certifies `e`, the estimate on the estimator's batch at `theta` before the step number `step`; nothing
+  /// where it is not its turn, or the run is to end. `trained`: seconds of training.
+  std::optional<Attempt> certify(const Eigen::VectorXf& theta, const Estimate<Eigen::VectorXf>& e, long step,
+                                 double trained);
   double seconds() const { return spent_; }
   void set_seconds(double spent) { spent_ = spent; }
 
