@@ -16,9 +16,12 @@ std::string flag_of(std::string field) {
 }  // namespace
 
 std::string as_flags(const std::string& text) {
+  // What stands in quotes comes from a person's file and stays, as does what an option is set to; then
   // TuneOptions.folds = 1, train.free_steps = 3 at the beginning of a word, or `free_steps`.
   static const std::regex mention(
-      "(TuneOptions|CleanOptions|ReadOptions|TuneControl|TuningData|CleaningData)\\.([a-z_]+)( = )?"
+      "((?:^|[ (])'[^']*'(?![A-Za-z]))"
+      "|(TuneOptions|CleanOptions|ReadOptions|TuneControl|TuningData|CleaningData)\\.([a-z_]+)"
+      "( = )?(`[^`]*`|'[^']*')?"
       "|(^| )(?:train|split)\\.([a-z_]+)( = )|`([a-z_]+)`");
   std::string out;
   auto from = text.begin();
@@ -26,11 +29,16 @@ std::string as_flags(const std::string& text) {
        ++found) {
     const std::smatch& m = *found;
     out.append(from, text.begin() + m.position());
-    out += m[4].str() + "--" + flag_of(m[2].str() + m[5].str() + m[7].str());
-    // A table of its own is a file here.
-    if (m[1].str().ends_with("Data")) out += " FILE";
-    if (m[3].matched || m[6].matched) out += " ";
     from = text.begin() + m.position() + m.length();
+    if (m[1].matched) {
+      out += m.str();
+      continue;
+    }
+    out += m[6].str() + "--" + flag_of(m[3].str() + m[7].str() + m[9].str());
+    // A table of its own is a file here.
+    if (m[2].str().ends_with("Data")) out += " FILE";
+    if (m[4].matched || m[8].matched) out += " ";
+    out += m[5].str();
   }
   return out.append(from, text.end());
 }

@@ -236,4 +236,42 @@ bool is_decimal_comma(std::string_view text) {
   return made_of(whole, "0123456789.") && made_of(fraction, "0123456789");
 }
 
+namespace {
+
+/// Whether the commas of a line are decimal ones, within cells that semicolons separate.
+bool has_decimal_commas(std::string_view line) {
+  bool commas = false;
+  for (line = trimmed(line);;) {
+    const std::size_t end = line.find(';');
+    const std::string_view cell = trimmed(line.substr(0, end));
+    if (cell.find(',') != std::string_view::npos) {
+      if (!is_decimal_comma(cell)) return false;
+      commas = true;
+    }
+    if (end == std::string_view::npos) return commas;
+    line.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace
+
+char find_delimiter(std::string_view line) {
+  bool tab = false, comma = false, semicolon = false, blank = false, inside = false;
+  for (const char character : trimmed(line)) {
+    if (character == '"') inside = !inside;
+    if (inside) continue;
+    tab = tab || character == '\t';
+    comma = comma || character == ',';
+    semicolon = semicolon || character == ';';
+    blank = blank || character == ' ';
+  }
+  if (semicolon && comma && !tab && has_decimal_commas(line)) return ';';
+  return tab ? '\t' : comma ? ',' : semicolon ? ';' : blank ? ' ' : ',';
+}
+
+bool is_blank_line(std::string_view line, char delimiter) {
+  return std::all_of(line.begin(), line.end(),
+                     [&](char c) { return is_blank(c) && (c != delimiter || c == ' '); });
+}
+
 }  // namespace bilevel::data

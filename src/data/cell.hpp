@@ -18,6 +18,12 @@ std::string_view trimmed(std::string_view text);
 /// Digits, a comma, digits, perhaps with a sign, dots between thousands and an exponent.
 bool is_decimal_comma(std::string_view text);
 
+/// The delimiter of a file whose first line this is: the first of tab, comma and semicolon that stands outside
+/// quotes in it, or where it has none of them blanks.
+char find_delimiter(std::string_view line);
+/// Whether nothing but blanks is in it; 0 is a delimiter that is not known yet.
+bool is_blank_line(std::string_view line, char delimiter);
+
 /// Reads a finite decimal number at `at`: the end of it, or null where there is none. Rounded correctly.
 const char* parse_number(const char* at, const char* end, double& value);
 

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cstring>
 
 #include "data/cell.hpp"
@@ -8,36 +7,6 @@
 
 namespace bilevel::data {
 namespace {
-
-/// Whether the commas of a line are decimal ones, within cells that semicolons separate.
-bool has_decimal_commas(std::string_view line) {
-  bool commas = false;
-  for (line = trimmed(line);;) {
-    const std::size_t end = line.find(';');
-    const std::string_view cell = trimmed(line.substr(0, end));
-    if (cell.find(',') != std::string_view::npos) {
-      if (!is_decimal_comma(cell)) return false;
-      commas = true;
-    }
-    if (end == std::string_view::npos) return commas;
-    line.remove_prefix(end + 1);
-  }
-}
-
-/// The delimiter of a line: the first of tab, comma and semicolon that stands outside quotes in it.
-char find_delimiter(std::string_view line) {
-  bool tab = false, comma = false, semicolon = false, blank = false, inside = false;
-  for (const char character : trimmed(line)) {
-    if (character == '"') inside = !inside;
-    if (inside) continue;
-    tab = tab || character == '\t';
-    comma = comma || character == ',';
-    semicolon = semicolon || character == ';';
-    blank = blank || character == ' ';
-  }
-  if (semicolon && comma && !tab && has_decimal_commas(line)) return ';';
-  return tab ? '\t' : comma ? ',' : semicolon ? ';' : blank ? ' ' : ',';
-}
 
 class CsvReader {
  public:
@@ -49,7 +18,8 @@ class CsvReader {
   Dataset read() {
     for (Index k = 0; k < task_.options.skip; ++k) {
       if (!lines_.next())
-        complain(task_.file(), "ends before line {}, which --skip {} leaves out", k + 1, task_.options.skip);
+        complain(task_.file(), "ends before line {}, which ReadOptions.skip = {} leaves out", k + 1,
+                 task_.options.skip);
     }
     if (!next_record()) complain(task_.file(), "has no line with data in it");
     if (const std::size_t bare = lines_.text().find('\r');
@@ -63,7 +33,8 @@ class CsvReader {
     }
     while (next_record()) add_row(cells);
     if (table_.rows() == 0) {
-      complain(task_.file(), "has a header but no rows; if its first line is no header, use --header no");
+      complain(task_.file(),
+               "has a header but no rows; if its first line is no header, use ReadOptions.header = no");
     }
     return table_.finish(Format::csv);
   }
@@ -73,10 +44,7 @@ class CsvReader {
   bool next_record() {
     while (lines_.next()) {
       const std::string_view line = lines_.text();
-      if (std::all_of(line.begin(), line.end(),
-                      [&](char c) { return is_blank(c) && (c != delimiter_ || c == ' '); })) {
-        continue;
-      }
+      if (is_blank_line(line, delimiter_)) continue;
       if (delimiter_ == 0) {
         delimiter_ = task_.options.delimiter != 0 ? task_.options.delimiter : find_delimiter(line);
       }
@@ -104,7 +72,8 @@ class CsvReader {
       text = text || kind == CellKind::text;
       first.emplace_back(cell);
       if (static_cast<Index>(first.size()) > task_.options.limits.columns) {
-        complain(task_.file(), "line {} has more than {} cells, the limit of columns; check --delimiter",
+        complain(task_.file(),
+                 "line {} has more than {} cells, the limit of columns; check ReadOptions.delimiter",
                  lines_.number(), task_.options.limits.columns);
       }
     }
@@ -112,7 +81,8 @@ class CsvReader {
         task_.options.header == Header::yes || (task_.options.header == Header::automatic && text && !number);
     if (header && !task_.names.empty()) {
       complain(task_.file(),
-               "has a header, so --names has no use; use --header no with --skip 1 to replace it");
+               "has a header, so ReadOptions.names has no use; use ReadOptions.header = no with "
+               "ReadOptions.skip = 1 to replace it");
     }
     if (!header) {
       table_.set_columns(column_names(task_, first.size()), false);
@@ -148,8 +118,8 @@ class CsvReader {
     while (cells.next(cell)) ++count;
     complain(task_.file(),
              "line {} has {} cell{}, the lines before have {}; correct it, leave lines at the top out with "
-             "--skip N, "
-             "or set --delimiter (now {})",
+             "ReadOptions.skip = N, "
+             "or set ReadOptions.delimiter (now {})",
              lines_.number(), count, count == 1 ? "" : "s", table_.columns().size(),
              delimiter_ == '\t'  ? "a tab"
              : delimiter_ == ' ' ? "blanks"

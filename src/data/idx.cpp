@@ -7,7 +7,9 @@ Array read_idx_header(Stream& stream) {
   const std::string& file = stream.name();
   std::string_view held = stream.ahead(4);
   if (held.size() < 4 || held[0] != 0 || held[1] != 0) {
-    complain(file, "byte 0: an IDX file begins with two zero bytes, a type and a rank; another --format?");
+    complain(
+        file,
+        "byte 0: an IDX file begins with two zero bytes, a type and a rank; another ReadOptions.format?");
   }
   Array array;
   array.element.big_endian = true;

@@ -28,7 +28,8 @@ class LibsvmReader {
   Dataset read() {
     for (Index k = 0; k < task_.options.skip; ++k) {
       if (!lines_.next())
-        complain(task_.file(), "ends before line {}, which --skip {} leaves out", k + 1, task_.options.skip);
+        complain(task_.file(), "ends before line {}, which ReadOptions.skip = {} leaves out", k + 1,
+                 task_.options.skip);
     }
     while (lines_.next()) {
       std::string_view line = lines_.text();
@@ -85,8 +86,10 @@ class LibsvmReader {
     if (label.find(':') != std::string_view::npos) {
       refuse("begins with {} where the label belongs; write the label first", shown(label));
     }
-    refuse("the label {} is not a finite number; a LIBSVM line is 'label index:value …' (another --format?)",
-           shown(label));
+    refuse(
+        "the label {} is not a finite number; a LIBSVM line is 'label index:value …' (another "
+        "ReadOptions.format?)",
+        shown(label));
   }
 
   Entry next_entry(const char*& at, const char* end) const {
@@ -104,7 +107,7 @@ class LibsvmReader {
     if (index < first_) {
       refuse(
           "the index of {} is 0, and indices count from 1; if those of this file count from 0, use "
-          "--zero-based",
+          "ReadOptions.zero_based",
           shown(token_at(start, end)));
     }
     index -= first_;
@@ -124,7 +127,8 @@ class LibsvmReader {
     const std::string_view token = token_at(start, end);
     if (token.substr(0, 4) == "qid:")
       refuse("{}: groups of ranked rows are not supported; remove the qid", shown(token));
-    refuse("{} is not index:value; a LIBSVM line is 'label index:value …' (another --format?)", shown(token));
+    refuse("{} is not index:value; a LIBSVM line is 'label index:value …' (another ReadOptions.format?)",
+           shown(token));
   }
 
   void sort_row() {
@@ -158,7 +162,8 @@ class LibsvmReader {
       features = task_.like->features;
     } else if (named > 0) {
       if (named < features) {
-        complain(task_.file(), "has {} columns, and --names {} has {} lines; give every column a name",
+        complain(task_.file(),
+                 "has {} columns, and ReadOptions.names = {} has {} lines; give every column a name",
                  features, task_.options.names, named);
       }
       features = named;
@@ -203,7 +208,8 @@ class LibsvmReader {
 
   void fill_dense(DenseRows& x, Index features) {
     if (rows_ > task_.options.limits.cells / features) {
-      complain(task_.file(), "has {} rows of {} columns, more than {} cells, the limit; use --storage sparse",
+      complain(task_.file(),
+               "has {} rows of {} columns, more than {} cells, the limit; use ReadOptions.storage = sparse",
                rows_, features, task_.options.limits.cells);
     }
     x.setZero(rows_, features);

@@ -132,7 +132,9 @@ Array read_npy_header(Stream& stream) {
   };
   std::string_view held = stream.ahead(12);
   if (held.size() < 12 || held.substr(0, 6) != "\x93NUMPY") {
-    complain(file, "byte 0: an NPY file begins with \\x93NUMPY, a version and a header; another --format?");
+    complain(
+        file,
+        "byte 0: an NPY file begins with \\x93NUMPY, a version and a header; another ReadOptions.format?");
   }
   const std::size_t version = byte(held, 6);
   if (version < 1 || version > 3 || byte(held, 7) != 0) {

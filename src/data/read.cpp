@@ -39,8 +39,10 @@ std::vector<std::string> read_names(const std::string& path, const Limits& limit
 /// Options that name columns mean nothing where there are none.
 void check_options_fit(const ReadOptions& options, Format format, const std::string& file) {
   if (format != Format::libsvm) {
-    if (options.zero_based) complain(file, "--zero-based is for LIBSVM files, and this is {}", name(format));
-    if (options.features > 0) complain(file, "--features is for LIBSVM files, and this is {}", name(format));
+    if (options.zero_based)
+      complain(file, "ReadOptions.zero_based is for LIBSVM files, and this is {}", name(format));
+    if (options.features > 0)
+      complain(file, "ReadOptions.features is for LIBSVM files, and this is {}", name(format));
   }
   if (format == Format::csv || format == Format::npy) return;
   const auto refuse = [&](std::string_view option, bool given) {
@@ -49,14 +51,14 @@ void check_options_fit(const ReadOptions& options, Format format, const std::str
                name(format));
     }
   };
-  refuse("--target", !options.target.empty());
-  refuse("--weights", !options.weights.empty());
-  refuse("--offset", !options.offset.empty());
-  refuse("--split", !options.split.empty());
-  refuse("--ignore", !options.ignore.empty());
-  refuse("--categorical", !options.categorical.empty());
+  refuse("ReadOptions.target", !options.target.empty());
+  refuse("ReadOptions.weights", !options.weights.empty());
+  refuse("ReadOptions.offset", !options.offset.empty());
+  refuse("ReadOptions.split", !options.split.empty());
+  refuse("ReadOptions.ignore", !options.ignore.empty());
+  refuse("ReadOptions.categorical", !options.categorical.empty());
   if (format == Format::idx && options.labels.empty() && !options.target_optional) {
-    complain(file, "an IDX file holds no target; name the file that does with --labels FILE");
+    complain(file, "an IDX file holds no target; name the file that does with ReadOptions.labels = FILE");
   }
 }
 
@@ -67,7 +69,7 @@ bool has_columns(Format format) {
 SparseRows sparse_of(const DenseRows& x, const std::string& file) {
   const Index filled = (x.array() != 0).count();
   if (filled > std::numeric_limits<int>::max()) {
-    complain(file, "has {} cells that are not zero, too many for --storage sparse", filled);
+    complain(file, "has {} cells that are not zero, too many for ReadOptions.storage = sparse", filled);
   }
   SparseRows result = x.sparseView();
   result.makeCompressed();
@@ -93,9 +95,10 @@ std::vector<std::string> column_names(const Task& task, std::size_t columns) {
       return names;
     }
   }
-  complain(task.file(),
-           "has {} columns, and --names {} has {} lines; give every column or every feature a name", columns,
-           task.options.names, names.size());
+  complain(
+      task.file(),
+      "has {} columns, and ReadOptions.names = {} has {} lines; give every column or every feature a name",
+      columns, task.options.names, names.size());
 }
 
 Violations ReadOptions::validate() const {

@@ -95,37 +95,6 @@ std::vector<bool> draw_part(Index rows, double fraction, std::uint64_t seed, con
   return drawn;
 }
 
-std::vector<Fold> make_folds(const std::vector<int>& assigned, int folds) {
-  std::vector<Fold> result(static_cast<std::size_t>(std::max(folds, 0)));
-  for (std::size_t row = 0; row < assigned.size(); ++row) {
-    if (assigned[row] < 0 || assigned[row] >= folds) {
-      throw InvalidInput(fmt::format("row {} is assigned to fold {}; there are folds 0 to {}", row,
-                                     assigned[row], folds - 1));
-    }
-    result[static_cast<std::size_t>(assigned[row])].validation.push_back(static_cast<Index>(row));
-  }
-  for (std::size_t k = 0; k < result.size(); ++k) {
-    Fold& fold = result[k];
-    if (fold.validation.empty() || fold.validation.size() == assigned.size()) {
-      throw InvalidInput(fmt::format("fold {} has {} of the {} rows; each side needs one", k,
-                                     fold.validation.size(), assigned.size()));
-    }
-    fold.training.reserve(assigned.size() - fold.validation.size());
-    for (std::size_t row = 0; row < assigned.size(); ++row) {
-      if (assigned[row] != static_cast<int>(k)) fold.training.push_back(static_cast<Index>(row));
-    }
-  }
-  return result;
-}
-
-Fold make_fold(const std::vector<bool>& drawn) {
-  Fold fold;
-  for (std::size_t row = 0; row < drawn.size(); ++row) {
-    (drawn[row] ? fold.validation : fold.training).push_back(static_cast<Index>(row));
-  }
-  return fold;
-}
-
 std::vector<int> strata_of(const Eigen::VectorXd& target) {
   std::vector<double> values(target.begin(), target.end());
   std::sort(values.begin(), values.end());

@@ -58,7 +58,7 @@ bool Lines::join() {
   if (too_long(bytes_)) {
     complain(stream_.name(), "line {} is longer than {} bytes; {}", number_, longest_,
              joined_ > 0 ? "a quoted cell that begins in it is never closed"
-                         : "is this a text file, and --format right?");
+                         : "is this a text file, and ReadOptions.format right?");
   }
   ++joined_;
   text_ = held.substr(0, bytes_);

@@ -59,7 +59,9 @@ void Table::set_columns(std::vector<std::string> names, bool header) {
     column.plain = column.content == Content::numbers && column.role != ColumnKind::weight;
   }
   if (!features) {
-    complain(file_, "has no column left for a feature ({} in all); check --target, --ignore and --delimiter",
+    complain(file_,
+             "has no column left for a feature ({} in all); check ReadOptions.target, ReadOptions.ignore and "
+             "ReadOptions.delimiter",
              columns_.size());
   }
 }
@@ -68,8 +70,10 @@ void Table::check_names_differ() const {
   std::unordered_set<std::string_view> seen;
   for (const TableColumn& column : columns_) {
     if (!seen.insert(column.name).second) {
-      complain(file_, "two columns are called {}; rename one, or use --header no with --skip 1",
-               shown(column.name));
+      complain(
+          file_,
+          "two columns are called {}; rename one, or use ReadOptions.header = no with ReadOptions.skip = 1",
+          shown(column.name));
     }
   }
 }
@@ -102,16 +106,18 @@ void Table::assign(const std::string& wanted, std::string_view option, ColumnKin
 }
 
 void Table::take_roles_from_options() {
-  for (const std::string& ignored : options_.ignore) assign(ignored, "--ignore", ColumnKind::ignored);
-  if (!options_.weights.empty()) assign(options_.weights, "--weights", ColumnKind::weight);
-  if (!options_.offset.empty()) assign(options_.offset, "--offset", ColumnKind::offset);
-  if (!options_.split.empty()) assign(options_.split, "--split", ColumnKind::split);
+  for (const std::string& ignored : options_.ignore)
+    assign(ignored, "ReadOptions.ignore =", ColumnKind::ignored);
+  if (!options_.weights.empty()) assign(options_.weights, "ReadOptions.weights =", ColumnKind::weight);
+  if (!options_.offset.empty()) assign(options_.offset, "ReadOptions.offset =", ColumnKind::offset);
+  if (!options_.split.empty()) assign(options_.split, "ReadOptions.split =", ColumnKind::split);
   if (options_.labels.empty())
-    assign(options_.target.empty() ? "-1" : options_.target, "--target", ColumnKind::target);
+    assign(options_.target.empty() ? "-1" : options_.target, "ReadOptions.target =", ColumnKind::target);
   for (const std::string& wanted : options_.categorical) {
-    TableColumn& column = columns_[static_cast<std::size_t>(find_column(wanted, "--categorical"))];
+    TableColumn& column =
+        columns_[static_cast<std::size_t>(find_column(wanted, "ReadOptions.categorical ="))];
     if (column.role != ColumnKind::numeric && column.role != ColumnKind::target) {
-      complain(file_, "--categorical {}: column {} is the {} column", wanted, shown(column.name),
+      complain(file_, "ReadOptions.categorical = {}: column {} is the {} column", wanted, shown(column.name),
                name(column.role));
     }
     column.content = Content::texts;
@@ -142,8 +148,8 @@ void Table::take_roles_from(const Schema& like, bool header) {
     const bool target_absent = lacks_target_freely() && columns_.size() + 1 == like.columns.size() &&
                                std::any_of(like.columns.begin(), like.columns.end(), is_target);
     if (columns_.size() != like.columns.size() && !target_absent) {
-      complain(file_, "has {} columns, {} had {}; check --delimiter and --skip", columns_.size(),
-               earlier_file(), like.columns.size());
+      complain(file_, "has {} columns, {} had {}; check ReadOptions.delimiter and ReadOptions.skip",
+               columns_.size(), earlier_file(), like.columns.size());
     }
     std::size_t c = 0;
     for (std::size_t k = 0; k < like.columns.size(); ++k) {
@@ -189,8 +195,10 @@ void Table::keep_all_slots() {
 
 double* Table::add_row() {
   if ((rows_ + 1) > options_.limits.cells / width_) {
-    complain(file_, "has more than {} cells, the limit; leave columns out with --ignore or take fewer rows",
-             options_.limits.cells);
+    complain(
+        file_,
+        "has more than {} cells, the limit; leave columns out with ReadOptions.ignore or take fewer rows",
+        options_.limits.cells);
   }
   ++rows_;
   return cells_.grow(static_cast<std::size_t>(width_));
@@ -206,7 +214,8 @@ double Table::missing_cell(TableColumn& column, Index where) {
   ++column.missing;
   switch (column.role) {
     case ColumnKind::target:
-      return unusable(column, where, "the target is missing; remove the row or choose another --target");
+      return unusable(column, where,
+                      "the target is missing; remove the row or choose another ReadOptions.target");
     case ColumnKind::weight:
     case ColumnKind::offset:
     case ColumnKind::split:
@@ -217,9 +226,9 @@ double Table::missing_cell(TableColumn& column, Index where) {
   }
   if (options_.missing == Missing::refuse) {
     refuse(column, where,
-           options_.target_optional
-               ? "the cell is missing; --missing mean fills such cells"
-               : "the cell is missing; --missing mean fills such cells, --ignore leaves the column out");
+           options_.target_optional ? "the cell is missing; ReadOptions.missing = mean fills such cells"
+                                    : "the cell is missing; ReadOptions.missing = mean fills such cells, "
+                                      "ReadOptions.ignore leaves the column out");
   }
   return not_a_number;
 }
@@ -235,12 +244,13 @@ double Table::level(TableColumn& column, std::string_view text, Index where) {
     return -1;
   }
   if (column.levels.size() >= options_.limits.levels) {
-    refuse(column, where,
-           column.role == ColumnKind::target
-               ? fmt::format("the target has more than {} different texts; choose another --target",
-                             options_.limits.levels)
-               : fmt::format("the column has more than {} different texts; leave it out with --ignore",
-                             options_.limits.levels));
+    refuse(
+        column, where,
+        column.role == ColumnKind::target
+            ? fmt::format("the target has more than {} different texts; choose another ReadOptions.target",
+                          options_.limits.levels)
+            : fmt::format("the column has more than {} different texts; leave it out with ReadOptions.ignore",
+                          options_.limits.levels));
   }
   return column.levels.add(text);
 }
@@ -254,7 +264,7 @@ double Table::cell(TableColumn& column, std::string_view text, Index where) {
     if (kind == CellKind::text && is_decimal_comma(text)) {
       refuse(column, where,
              fmt::format("{} looks like a number with a decimal comma, or commas between thousands; write "
-                         "1234.5, or take the column as categories with --categorical {}",
+                         "1234.5, or take the column as categories with ReadOptions.categorical = {}",
                          shown(text), column.name));
     }
     column.content = kind == CellKind::text ? Content::texts : Content::numbers;
@@ -280,7 +290,7 @@ double Table::cell(TableColumn& column, std::string_view text, Index where) {
   }
   refuse(column, where,
          fmt::format("{} is not a number, and the column began with numbers; take it as categories with "
-                     "--categorical {}, or correct the cell",
+                     "ReadOptions.categorical = {}, or correct the cell",
                      shown(text), column.name));
 }
 
@@ -290,8 +300,9 @@ void Table::check_first_cells() const {
     refuse(column, column.decided_at,
            fmt::format(
                "{} is text, and all further cells of the column are numbers; if the line is a header, use "
-               "--header yes, if it does not belong to the table, --skip N, and if the cells are "
-               "categories, --categorical {}",
+               "ReadOptions.header = yes, if it does not belong to the table, ReadOptions.skip = N, and if "
+               "the cells are "
+               "categories, ReadOptions.categorical = {}",
                shown(column.levels.texts().front()), column.name));
   }
 }

@@ -125,12 +125,14 @@ void Table::describe(Dataset& data, Format format) {
   const auto features = static_cast<Index>(data.names.size());
   if (features > options_.limits.columns) {
     complain(file_,
-             "becomes {} features, more than the limit of {}; leave columns of many levels out with --ignore",
+             "becomes {} features, more than the limit of {}; leave columns of many levels out with "
+             "ReadOptions.ignore",
              features, options_.limits.columns);
   }
   if (rows_ > options_.limits.cells / std::max<Index>(features, 1)) {
     complain(file_,
-             "becomes {} rows of {} features, more than {} cells, the limit; leave columns out with --ignore",
+             "becomes {} rows of {} features, more than {} cells, the limit; leave columns out with "
+             "ReadOptions.ignore",
              rows_, features, options_.limits.cells);
   }
   data.schema.features = features;

@@ -1,61 +1,16 @@
 #include <bilevel/models/clean_file.hpp>
 
-#include <algorithm>
-#include <array>
 #include <string_view>
+#include <vector>
 
 #include <bilevel/data/source.hpp>
+
+#include "data/cell.hpp"
 
 namespace bilevel::models {
 namespace {
 
 namespace data = bilevel::data;
-
-bool blank(char c) {
-  return c == ' ' || c == '\t';
-}
-
-/// What separates the cells of a file whose first line this is, as the reader finds it out.
-char delimiter_of(std::string_view line) {
-  bool inside = false;
-  std::array<bool, 3> seen{};
-  constexpr std::string_view candidates = "\t,;";
-  bool blanks = false;
-  while (!line.empty() && blank(line.front())) line.remove_prefix(1);
-  while (!line.empty() && blank(line.back())) line.remove_suffix(1);
-  for (const char c : line) {
-    if (c == '"') inside = !inside;
-    if (inside) continue;
-    if (const auto place = candidates.find(c); place != std::string_view::npos) seen[place] = true;
-    blanks = blanks || c == ' ';
-  }
-  for (std::size_t k = 0; k < seen.size(); ++k)
-    if (seen[k]) return candidates[k];
-  return blanks ? ' ' : ',';
-}
-
-/// Whether a record that reaches this far goes on in the next line: a cell that begins with a quote is not
-/// closed.
-bool goes_on(std::string_view record, char delimiter) {
-  bool inside = false, at_start = true;
-  for (std::size_t i = 0; i < record.size(); ++i) {
-    const char c = record[i];
-    if (inside) {
-      if (c != '"') continue;
-      if (i + 1 < record.size() && record[i + 1] == '"')
-        ++i;
-      else
-        inside = at_start = false;
-    } else if (c == delimiter || (delimiter == ' ' && blank(c))) {
-      at_start = true;
-    } else if (c == '"' && at_start) {
-      inside = true;
-    } else if (!blank(c)) {
-      at_start = false;
-    }
-  }
-  return inside;
-}
 
 std::string whole_text(const std::string& path) {
   data::Source source(path);
@@ -107,14 +62,14 @@ std::string text_without(const std::string& path, const data::ReadOptions& readi
       record = false;
     } else if (csv) {
       const std::string_view line = content();
-      record = !std::all_of(line.begin(), line.end(),
-                            [&](char each) { return blank(each) && (each != delimiter || each == ' '); });
-      if (record && delimiter == 0) delimiter = delimiter_of(line);
-      while (record && end < all.size() && goes_on(content(), delimiter)) end = line_end(end);
+      record = !data::is_blank_line(line, delimiter);
+      if (record && delimiter == 0) delimiter = data::find_delimiter(line);
+      data::QuoteScan scan(delimiter);
+      while (record && end < all.size() && scan.open_after(content())) end = line_end(end);
       if (record && header) header = record = false;
     } else {
       const std::string_view line = content().substr(0, content().find('#'));
-      record = !std::all_of(line.begin(), line.end(), blank);
+      record = !data::is_blank_line(line, 0);
     }
     bool keep = true;
     if (record) {

@@ -1,12 +1,13 @@
 #include "grid.hpp"
 
 #include <filesystem>
-#include <optional>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include <bilevel/files/atomic_file.hpp>
+
+#include "files/read_own.hpp"
 
 namespace bilevel::models {
 
@@ -34,26 +35,20 @@ json list_of(const std::vector<Vec>& states) {
 Grid::Grid(std::string path, std::string identity, bool resume)
     : path_(std::move(path)), identity_(std::move(identity)) {
   if (path_.empty() || !resume || !std::filesystem::exists(path_)) return;
-  const std::optional<std::string> text = bilevel::read_file(path_);
-  if (!text) throw InvalidInput(fmt::format("cannot resume from {}: the file cannot be opened", path_));
-  try {
-    const json file = json::parse(bilevel::unsealed(*text, grid_file).run);
-    if (file.at("identity") != identity_) throw InvalidInput("it belongs to another run");
-    for (const json& p : file.at("points")) {
-      GridPoint point{p.at(0), bilevel::unknown, p.at(2)};
-      if (p.at(1).is_number()) point.validation_loss = p.at(1);
-      if (point.validation_loss < least_) least_ = point.validation_loss;
-      points_.push_back(point);
-    }
-    phi_ = states_of(file.at("phi"));
-    best_phi_ = states_of(file.at("best"));
-  } catch (const json::exception&) {
-    throw InvalidInput(
-        fmt::format("cannot resume from {}: the file is damaged; start without TuneControl.resume", path_));
-  } catch (const InvalidInput& error) {
-    throw InvalidInput(fmt::format("cannot resume from {}: {}; start without TuneControl.resume or name the right file",
-                                   path_, error.what()));
-  }
+  bilevel::read_own(
+      bilevel::read_file(path_), fmt::format("cannot resume from {}", path_),
+      "start without TuneControl.resume or name the right file", [&](const std::string& text) {
+        const json file = json::parse(bilevel::unsealed(text, grid_file).run);
+        if (file.at("identity") != identity_) throw InvalidInput("it belongs to another run");
+        for (const json& p : file.at("points")) {
+          GridPoint point{p.at(0), bilevel::unknown, p.at(2)};
+          if (p.at(1).is_number()) point.validation_loss = p.at(1);
+          if (point.validation_loss < least_) least_ = point.validation_loss;
+          points_.push_back(point);
+        }
+        phi_ = states_of(file.at("phi"));
+        best_phi_ = states_of(file.at("best"));
+      });
 }
 
 void Grid::add(GridPoint point, std::vector<Vec> phi) {

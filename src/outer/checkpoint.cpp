@@ -10,6 +10,8 @@
 #include <bilevel/encoding/base64.hpp>
 #include <bilevel/encoding/foreign_json.hpp>
 
+#include "files/read_own.hpp"
+
 namespace bilevel {
 namespace {
 
@@ -227,26 +229,15 @@ std::string write_checkpoint(const std::string& path, const Checkpoint& checkpoi
 }
 
 Checkpoint read_checkpoint(const std::string& path, const std::string& identity) {
-  const auto refuse = [&](const std::string& why) {
-    return InvalidInput(
-        fmt::format("cannot resume from {}: {}; start without resuming or name the right file", path, why));
-  };
-  const std::optional<std::string> text = read_file(path);
-  if (!text) throw refuse("the file cannot be opened");
-  Checkpoint checkpoint;
-  try {
-    checkpoint = decode(json::parse(unsealed(*text, checkpoint_file).run));
-  } catch (const json::parse_error&) {
-    throw refuse("it is truncated or not a checkpoint at all");
-  } catch (const json::exception& error) {
-    throw refuse(fmt::format("it lacks a field or has one of the wrong type ({})", error.what()));
-  } catch (const InvalidInput& error) {
-    throw refuse(error.what());
-  }
-  if (checkpoint.identity != identity)
-    throw refuse(fmt::format("it belongs to another run: it says '{}', this run is '{}'", checkpoint.identity,
-                             identity));
-  return checkpoint;
+  return read_own(read_file(path), fmt::format("cannot resume from {}", path),
+                  "start without resuming or name the right file", [&](const std::string& text) {
+                    Checkpoint checkpoint = decode(json::parse(unsealed(text, checkpoint_file).run));
+                    if (checkpoint.identity != identity)
+                      throw InvalidInput(
+                          fmt::format("it belongs to another run: it says '{}', this run is '{}'",
+                                      checkpoint.identity, identity));
+                    return checkpoint;
+                  });
 }
 
 }  // namespace bilevel

@@ -317,6 +317,19 @@ TEST(Tune, OptionsThatWouldChangeNothingAreRefused) {
   EXPECT_NE(run("tune " + data + " --test " + data).err.find("the data itself"), std::string::npos);
 }
 
+TEST(Tune, WhatAFileHoldsIsNotTakenForAnOption) {
+  const std::string hole = write("hole.csv", "a,`target`,y\n1,2,3\n2,,4\n3,1,5\n");
+  const Result r = run("tune " + hole);
+  EXPECT_EQ(r.code, 2);
+  EXPECT_NE(r.err.find("'`target`'"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("--missing mean fills such cells, --ignore leaves the column out"), std::string::npos)
+      << r.err;
+  const std::string mixed = write("mixed.csv", "a,`target`,y\n1,2,3\n2,red,4\n3,1,5\n");
+  EXPECT_NE(run("tune " + mixed).err.find("--categorical `target`, or"), std::string::npos);
+  EXPECT_NE(run("tune " + hole + " --target '`skip`'").err.find("--target '`skip`': there is no such"),
+            std::string::npos);
+}
+
 TEST(Tune, AShareCanBeWrittenInPercent) {
   const std::string data = data_file("d.csv", 60, "number", 7);
   json share = run_json("tune " + data + " --test 0.2 --validation 0.25", 0),

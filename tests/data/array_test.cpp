@@ -101,7 +101,7 @@ TEST(Npy, RolesAndMissingCells) {
     const std::string bytes =
         npy("<f8", fortran, "(3, 5)", elements<double>(fortran ? by_columns : by_rows, false));
     options.missing = Missing::refuse;
-    expect_complaint(bytes, options, "row 2", "'c1'", "--missing mean");
+    expect_complaint(bytes, options, "row 2", "'c1'", "ReadOptions.missing = mean");
     options.missing = Missing::mean;
     const Dataset data = read_text(bytes, options);
     EXPECT_EQ(data.names, (std::vector<std::string>{"c1", "c2=3", "c2=4"}));

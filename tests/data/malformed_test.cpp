@@ -9,23 +9,25 @@ namespace bilevel::data::testing {
 namespace {
 
 TEST(Malformed, Csv) {
-  expect_complaint("a,b,y\n1,2,3\n4,5\n", {}, "line 3 has 2 cells", "have 3", "--skip", "--delimiter");
+  expect_complaint("a,b,y\n1,2,3\n4,5\n", {}, "line 3 has 2 cells", "have 3", "ReadOptions.skip",
+                   "ReadOptions.delimiter");
   expect_complaint("1,2,3\n4,5,6,7\n", {}, "line 2 has 4 cells");
-  expect_complaint("a,b,y\n1,NaN,3\n", {}, "line 2", "'b'", "missing", "--missing mean");
+  expect_complaint("a,b,y\n1,NaN,3\n", {}, "line 2", "'b'", "missing", "ReadOptions.missing = mean");
   expect_complaint("a,b,y\n1,,3\n", {}, "line 2", "'b'", "missing");
   for (const std::string_view infinite : {"inf", "-Infinity", "1e999"}) {
     expect_complaint(fmt::format("a,b,y\n1,1,1\n1,{},3\n", infinite), {}, "line 3", "'b'", "not finite");
   }
   expect_complaint("a,b,y\n1,2,3\n1,2,\n", {}, "line 3", "'y'", "target is missing");
-  expect_complaint("a,b,y\n1,2,3\n1,red,4\n", {}, "line 3", "'b'", "'red'", "--categorical b");
-  expect_complaint("a,b,y\n", {}, "no rows", "--header no");
+  expect_complaint("a,b,y\n1,2,3\n1,red,4\n", {}, "line 3", "'b'", "'red'", "ReadOptions.categorical = b");
+  expect_complaint("a,b,y\n", {}, "no rows", "ReadOptions.header = no");
   expect_complaint("a,b,a\n1,2,3\n", {}, "two columns are called 'a'");
   expect_complaint("a,b,y\n\"1,2,3\n4,5,6\n", {}, "line 2", "never closed");
   expect_complaint("a,b,y\n\"x\"z,2,3\n", {}, "line 2", "closing quote");
   // A header with a number in it, or a line of something else that happens to have as many cells.
-  expect_complaint("id,2019,y\n1,2,3\n4,5,6\n", {}, "line 1", "'id' is text", "--header yes", "--skip");
+  expect_complaint("id,2019,y\n1,2,3\n4,5,6\n", {}, "line 1", "'id' is text", "ReadOptions.header = yes",
+                   "ReadOptions.skip");
   EXPECT_EQ(complaint("q,2,3\n4,5,6\nr,5,6\n"), "");
-  expect_complaint("a;y\n1,5;2\n", {}, "line 2", "'a'", "decimal comma", "--categorical a");
+  expect_complaint("a;y\n1,5;2\n", {}, "line 2", "'a'", "decimal comma", "ReadOptions.categorical = a");
   expect_complaint("a,y\n\"-1,5\",2\n", {}, "line 2", "decimal comma");
   expect_complaint("1,5;2,25\n3,5;1,5\n", {}, "decimal comma");
   expect_complaint("a;y\n1.200,5e1;2\n", {}, "line 2", "decimal comma");
@@ -41,9 +43,9 @@ TEST(Malformed, Csv) {
 TEST(Malformed, CsvOptions) {
   ReadOptions options;
   options.target = "z";
-  expect_complaint("a,b,y\n1,2,3\n", options, "--target 'z'", "'a', 'b', 'y'");
+  expect_complaint("a,b,y\n1,2,3\n", options, "ReadOptions.target = 'z'", "'a', 'b', 'y'");
   options.target = "3";
-  expect_complaint("a,b,y\n1,2,3\n", options, "--target 3", "0 to 2");
+  expect_complaint("a,b,y\n1,2,3\n", options, "ReadOptions.target = 3", "0 to 2");
   options.target = "y";
   options.weights = "y";
   expect_complaint("a,b,y\n1,2,3\n", options, "already");
@@ -52,16 +54,16 @@ TEST(Malformed, CsvOptions) {
   expect_complaint("a,b,y\n1,x,3\n", options, "line 2", "'b'", "not a number");
   options = {};
   options.zero_based = true;
-  expect_complaint("a,b,y\n1,2,3\n", options, "--zero-based is for LIBSVM");
+  expect_complaint("a,b,y\n1,2,3\n", options, "ReadOptions.zero_based is for LIBSVM");
   options = {};
   options.features = 3;
-  expect_complaint("a,b,y\n1,2,3\n", options, "--features is for LIBSVM");
+  expect_complaint("a,b,y\n1,2,3\n", options, "ReadOptions.features is for LIBSVM");
   options = {};
   options.target = "a";
-  expect_complaint("1 1:2\n", options, "--target names a column");
+  expect_complaint("1 1:2\n", options, "ReadOptions.target names a column");
   options = {};
   options.skip = 5;
-  expect_complaint("a,b,y\n1,2,3\n", options, "--skip 5");
+  expect_complaint("a,b,y\n1,2,3\n", options, "ReadOptions.skip = 5");
   options.skip = -1;
   EXPECT_NE(complaint("1,2\n", options).find("skip"), std::string::npos);
 }
@@ -69,7 +71,8 @@ TEST(Malformed, CsvOptions) {
 TEST(Malformed, Limits) {
   ReadOptions options;
   options.limits.levels = 3;
-  expect_complaint("a,y\nq,1\nr,1\ns,1\nt,1\n", options, "line 5", "more than 3 different", "--ignore");
+  expect_complaint("a,y\nq,1\nr,1\ns,1\nt,1\n", options, "line 5", "more than 3 different",
+                   "ReadOptions.ignore");
   options.limits.line_bytes = 20;
   expect_complaint("a,y\n" + std::string(30, '1') + ",2\n", options, "line 2 is longer than 20 bytes");
   expect_complaint("a,y\n\"x\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\",2\n", options, "line 2",
@@ -82,7 +85,7 @@ TEST(Malformed, Limits) {
 }
 
 TEST(Malformed, Libsvm) {
-  expect_complaint("1 1:1\n1 0:1 2:1\n", {}, "line 2", "'0:1'", "--zero-based");
+  expect_complaint("1 1:1\n1 0:1 2:1\n", {}, "line 2", "'0:1'", "ReadOptions.zero_based");
   expect_complaint("1 1:1\n1 -3:1\n", {}, "line 2", "'-3:1'", "negative");
   expect_complaint("1 1:1\n1 2:1 2:5\n", {}, "line 2", "index 2 occurs twice");
   expect_complaint("1 1:1\n1 3:1 2:5 3:2\n", {}, "line 2", "index 3 occurs twice");
@@ -103,12 +106,12 @@ TEST(Malformed, Libsvm) {
   options.format = Format::libsvm;
   expect_complaint("1\n2\n", options, "no feature");
   options.weights = "w";
-  expect_complaint("1 1:1\n", options, "--weights names a column, and those of libsvm");
+  expect_complaint("1 1:1\n", options, "ReadOptions.weights names a column, and those of libsvm");
 }
 
 TEST(Malformed, Idx) {
   ReadOptions options;
-  expect_complaint(idx(0x08, {2, 2}, "abcd"), options, "--labels");
+  expect_complaint(idx(0x08, {2, 2}, "abcd"), options, "ReadOptions.labels");
   options.target_optional = true;
   expect_complaint(idx(0x08, {2, 2}, "abc"), options, "byte 15", "3 of the 4 cells");
   expect_complaint(idx(0x08, {2, 2}, "abcde"), options, "byte 16", "goes on");
@@ -122,7 +125,7 @@ TEST(Malformed, Idx) {
   expect_complaint(idx(0x0a, {1, 1}, "a"), options, "type 0x0a");
   expect_complaint("text", options, "byte 0");
   expect_complaint(idx(0x0d, {1, 2}, elements<float>({1, NAN}, true)), options, "row 1", "'c1'",
-                   "--missing mean");
+                   "ReadOptions.missing = mean");
 }
 
 TEST(Malformed, Npy) {

@@ -131,23 +131,5 @@ TEST(Moments, RowsThatDoNotExist) {
   EXPECT_THROW(column_moments(sparse_of(x), {-1}), InvalidInput);
 }
 
-TEST(TakeRows, OfBothKinds) {
-  const DenseRows x = sample(20);
-  const std::vector<Index> rows = {19, 0, 0, 7};
-  Dataset data;
-  data.x = sparse_of(x);
-  data.target = Eigen::VectorXd::LinSpaced(20, 0, 19);
-  for (int i = 0; i < 20; ++i) data.split.push_back(i);
-  const Dataset taken = take_rows(data, rows);
-  EXPECT_EQ(DenseRows(taken.sparse_rows()), DenseRows(take_rows(x, rows)));
-  for (std::size_t k = 0; k < rows.size(); ++k) {
-    EXPECT_EQ(take_rows(x, rows).row(static_cast<Index>(k)), x.row(rows[k]));
-    EXPECT_EQ(taken.target[static_cast<Index>(k)], static_cast<double>(rows[k]));
-    EXPECT_EQ(taken.split[k], static_cast<int>(rows[k]));
-  }
-  EXPECT_EQ(taken.weights.size(), 0);
-  EXPECT_THROW(take_rows(data, {20}), InvalidInput);
-}
-
 }  // namespace
 }  // namespace bilevel::data

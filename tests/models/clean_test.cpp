@@ -282,6 +282,7 @@ TEST(Clean, AnInterruptedRunGoesOnWithTheSameNumbers) {
   EXPECT_LT(part.summary.iterations, whole.summary.iterations);
   control.interrupted = [] { return false; };
   control.resume = true;
+  control.forget = false;
   const Cleaned rest = clean(task, c, control);
   EXPECT_TRUE(rest.summary.resumed);
   EXPECT_EQ(rest.summary.theta, whole.summary.theta);
@@ -372,6 +373,10 @@ TEST(CleanFile, KeepsEveryLineButThoseOfTheRows) {
   EXPECT_EQ(without(quoted, {1, 4}, plain), "2;z\n3;\"x\n;\"\"y\"\n");
   EXPECT_EQ(without("note\n" + quoted, {2}, [](CleanTask& t) { t.reading.skip = 1; }),
             "note\n1;\"x\n;\"\"y\"\n3;\"x\n;\"\"y\"\n4;z\n");
+  // Semicolons between decimal commas, as the reader finds it out.
+  EXPECT_EQ(without("0;1,5;\"x\n;y\"\n1;2,5;z\n2;3,5;\"x\n;y\"\n3;4,5;z\n", {2},
+                    [](CleanTask& t) { t.reading.categorical = {"c1"}; }),
+            "0;1,5;\"x\n;y\"\n2;3,5;\"x\n;y\"\n3;4,5;z\n");
   const std::string libsvm =
       "# what this is\n1 1:1 2:3\n\n0 2:4 # a remark\n   # nothing\n1 1:5\n0 1:2 2:2\n";
   EXPECT_EQ(without(libsvm, {1, 3}, plain), "# what this is\n\n0 2:4 # a remark\n   # nothing\n0 1:2 2:2\n");

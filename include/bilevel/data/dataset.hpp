@@ -78,10 +78,4 @@ struct Dataset {
   const SparseRows& sparse_rows() const { return std::get<SparseRows>(x); }
 };
 
-/// The rows in the order given; a row may be taken twice. Sparse stays sparse.
-DenseRows take_rows(const DenseRows& x, const std::vector<Index>& rows);
-SparseRows take_rows(const SparseRows& x, const std::vector<Index>& rows);
-/// The same of everything that has one entry a row.
-Dataset take_rows(const Dataset& data, const std::vector<Index>& rows);
-
 }  // namespace bilevel::data

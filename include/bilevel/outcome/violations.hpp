@@ -55,20 +55,4 @@ class Violations {
   std::vector<std::string> texts_;
 };
 
-/// Everything that is wrong with the options of a command, collected so that all of it is said at once.
-class WrongOptions {
- public:
-  /// --`option` must satisfy `constraint` (words, as in "must be positive") and has `value`.
-  template <class Value>
-  void require(bool holds, std::string_view option, const Value& value, std::string_view constraint) {
-    if (!holds) texts_.push_back(fmt::format("--{} {} {}", option, value, constraint));
-  }
-  void throw_if_any() const {
-    if (!texts_.empty()) throw InvalidInput(fmt::format("{}", fmt::join(texts_, "; ")));
-  }
-
- private:
-  std::vector<std::string> texts_;
-};
-
 }  // namespace bilevel
