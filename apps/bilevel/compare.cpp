@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "commands.hpp"
+#include "interrupt.hpp"
 #include "method_arguments.hpp"
 #include "problem_arguments.hpp"
 #include "terminal.hpp"
@@ -152,7 +153,9 @@ class Comparison {
       : a_(a),
         problem_(a.problem.make("compare")),
         theta_(a.problem.start(problem_)),
-        inner_name_(a.problem.inner_name(problem_.phi_size())) {}
+        inner_name_(a.problem.inner_name(problem_)) {
+    problem_.obey(&stop_);
+  }
 
   const PosedProblem& problem() const { return problem_; }
   const Vec& theta() const { return theta_; }
@@ -214,6 +217,7 @@ class Comparison {
   PosedProblem problem_;
   Vec theta_;
   std::string inner_name_;
+  bilevel::StopToken stop_{[] { return interrupted(); }};
 };
 
 /// Without the spaces around them, each once.
@@ -247,7 +251,11 @@ int run(CompareArguments& a) {
 
   Comparison comparison(a);
   const std::optional<Truth> truth = comparison.truth();
-  if (!truth) return no;
+  const auto ended = [] {
+    if (interrupted()) say(stderr, "bilevel: compare was interrupted; there is no table of a part of the methods\n");
+    return interrupted();
+  };
+  if (ended() || !truth) return no;
 
   // Loosest first; the table shows the tightest.
   std::vector<std::vector<Row>> sweep;
@@ -258,9 +266,12 @@ int run(CompareArguments& a) {
       progress.show(fmt::format("tolerance {:.0e} ({} of {}), {} ({} of {})", tolerances[t], t + 1,
                                 tolerances.size(), methods[i], i + 1, methods.size()));
       sweep.back().push_back(comparison.row(methods[i], tolerances[t], truth->gradient));
+      if (interrupted()) break;
     }
+    if (interrupted()) break;
   }
   progress.show("");
+  if (ended()) return no;
 
   std::vector<Row> rows = sweep.back();
   std::stable_sort(rows.begin(), rows.end(), [](const Row& x, const Row& y) {

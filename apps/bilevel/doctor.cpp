@@ -3,6 +3,7 @@
 
 #include <bilevel/models/diagnosis.hpp>
 #include "commands.hpp"
+#include "interrupt.hpp"
 #include "problem_arguments.hpp"
 #include "terminal.hpp"
 
@@ -26,7 +27,7 @@ struct Symptom {
 
 /// The checks at the settled state and at a displaced one: a first derivative that vanishes at rest hides a
 /// wrong factor there.
-std::vector<Symptom> check(bilevel::Problem<Vec>& problem, const Vec& phi, const Vec& theta,
+std::vector<Symptom> check(bilevel::Equilibrium<Vec>& problem, const Vec& phi, const Vec& theta,
                            std::uint64_t seed, Json& json) {
   Vec away = phi;
   bilevel::Space<Vec>::random(seed + 1, away);
@@ -49,13 +50,44 @@ std::vector<Symptom> check(bilevel::Problem<Vec>& problem, const Vec& phi, const
   return symptoms;
 }
 
+/// What has kinks has no derivatives away from the settled state to be checked there: the gradient is held
+/// against differences of whole solves along random directions.
+Symptom check_by_solves(PosedProblem& problem, std::string_view inner, const Vec& theta, const Vec& gradient,
+                        std::uint64_t seed, Json& json) {
+  const Valuation valuation = problem.valuation(inner, 1e-12);
+  bilevel::SettledValue<Vec> value(*valuation.equilibrium, *valuation.inner, false);
+  // Truncation is of the order of its square, rounding of 1e-16 divided by it.
+  constexpr double step = 1e-5, tolerance = 1e-6;
+  double worst = 0;
+  for (std::uint64_t k = 0; k < 3; ++k) {
+    Vec direction(theta.size());
+    bilevel::Space<Vec>::random(seed + k, direction);
+    direction.normalize();
+    const double above = value.at(theta + step * direction).value, below = value.at(theta - step * direction).value;
+    const double error = std::abs((above - below) / (2 * step) - gradient.dot(direction)) /
+                         (gradient.norm() + std::abs(above) + std::abs(below));
+    worst = error > worst || std::isnan(error) ? error : worst;
+  }
+  const Symptom symptom{"gradient-difference", worst <= tolerance,
+                        fmt::format("the gradient and differences of whole solves along 3 random directions "
+                                    "differ by {:.2g} of their size",
+                                    worst)};
+  json["checks"] = Json::array({{{"name", symptom.name},
+                                 {"passed", symptom.healthy},
+                                 {"error", number(worst)},
+                                 {"tolerance", number(tolerance)},
+                                 {"sentence", symptom.sentence}}});
+  return symptom;
+}
+
 /// What settles, and into what kind of point.
 void examine_state(PosedProblem& problem, const Vec& phi, const Vec& theta, std::uint64_t seed,
                    std::vector<Symptom>& symptoms, Json& j) {
   std::unique_ptr<bilevel::Curvature<Vec>> curvature;
   problem.part().linearise(phi, theta, 0, curvature);
   const bilevel::Spectrum spectrum =
-      phi.size() <= 1000 ? bilevel::dense_spectrum(bilevel::dense_matrix(*curvature, phi), true)
+      phi.size() <= 1000 ? bilevel::dense_spectrum(bilevel::dense_matrix(*curvature, phi),
+                                    problem.part().capabilities().symmetric)
                          : bilevel::lanczos_spectrum<Vec>(*curvature, phi, seed);
   const double kappa = spectrum.largest / spectrum.smallest;
   const bool definite = spectrum.smallest > 0;
@@ -80,15 +112,17 @@ void examine_state(PosedProblem& problem, const Vec& phi, const Vec& theta, std:
 }
 
 /// What a statistician would say of the data: nothing that makes a problem unfit, but what to expect of it.
-Json say_findings(const bilevel::models::Prepared& prepared, const Vec& theta) {
+Json say_findings(const bilevel::models::Prepared& prepared, const Vec& theta,
+                  const bilevel::models::DiagnosisOptions& options) {
   Json list = Json::array();
-  for (const bilevel::models::DataFinding& each : diagnose(prepared, theta)) {
+  for (const bilevel::models::DataFinding& each : diagnose(prepared, theta, options)) {
     say("{} {:<20} {}\n", each.good ? coloured(Colour::green, "ok  ") : coloured(Colour::yellow, "note"),
         each.name, each.sentence);
     Json numbers = Json::object();
     for (const auto& [key, value] : each.numbers) numbers[key] = number(value);
     list.push_back({{"name", each.name},
                     {"good", each.good},
+                    {"looked_at", each.looked_at},
                     {"sentence", each.sentence},
                     {"columns", each.columns},
                     {"numbers", std::move(numbers)}});
@@ -100,19 +134,31 @@ int run(DoctorArguments& a) {
   if (a.problem.listed()) return ok;
   PosedProblem problem = a.problem.make("doctor");
   const Vec theta = a.problem.start(problem);
-  const bilevel::Index size = problem.phi_size();
+  const bilevel::StopToken stop([] { return interrupted(); });
+  problem.obey(&stop);
+  const auto ended = [] {
+    if (interrupted()) say(stderr, "bilevel: doctor was interrupted; nothing is said of what it had not looked at\n");
+    return interrupted();
+  };
   bilevel::MinimiserOptions inner_options;
   inner_options.gradient_tolerance = a.tolerance;
+  const std::string inner = a.problem.inner_name(problem);
   const Estimation made =
-      problem.estimation(fmt::format("implicit-{}", default_adjoint(size)), a.problem.inner_name(size),
+      problem.estimation(fmt::format("implicit-{}", default_adjoint(problem)), inner,
                          {.adjoint = {.relative_tolerance = 1e-10}}, inner_options);
   const bilevel::Estimate<Vec> e = made.estimator->estimate(theta, {});
+  if (ended()) return no;
   // Folds are alike: derivatives and curvature are those of the first.
-  const Vec phi = e.phi.head(size);
+  const Vec phi = problem.state_of_part(e.phi);
   Json examined;
-  std::vector<Symptom> symptoms = check(problem.part(), phi, theta, a.problem.settings.seed, examined);
+  const std::uint64_t seed = a.problem.settings.seed;
+  std::vector<Symptom> symptoms;
+  if (problem.own_inner())
+    symptoms = {check_by_solves(problem, inner, theta, e.gradient, seed, examined)};
+  else
+    symptoms = check(problem.part(), phi, theta, seed, examined);
   symptoms.push_back({"settles", succeeded(e.inner_status), e.message});
-  examine_state(problem, phi, theta, a.problem.settings.seed, symptoms, examined);
+  examine_state(problem, phi, theta, seed, symptoms, examined);
   symptoms.push_back({"certificate", e.certificate.verdict == Verdict::trusted,
                       fmt::format("{} {}: gradient norm {:.4g}, error bound {:.3g}; {}",
                                   name(e.certificate.kind), name(e.certificate.verdict), e.gradient.norm(),
@@ -127,7 +173,9 @@ int run(DoctorArguments& a) {
   }
 
   Json findings;
-  if (problem.data()) findings = say_findings(*problem.data(), theta);
+  if (problem.data())
+    findings = say_findings(*problem.data(), theta, {.seed = seed, .stop = &stop});
+  if (ended()) return no;
   std::vector<std::string> failed;
   for (const Symptom& s : symptoms) {
     if (!s.healthy) failed.push_back(s.name);

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <tuple>
 
 #include <bilevel/models/json.hpp>
 
 #include "data_output.hpp"
+#include "interrupt.hpp"
 #include "terminal.hpp"
 
 namespace app {
@@ -16,6 +18,11 @@ using bilevel::InvalidInput;
 
 void ProblemArguments::add_to(CLI::App& command) {
   model.add_to(command);
+  prior_width_ = command
+                     .add_option("--prior-width", model.options.prior_width,
+                                 "How far log λ of one feature is believed to lie from another's; inf: anywhere")
+                     ->type_name("X")
+                     ->capture_default_str();
   for (CLI::Option* option : command.get_options()) {
     if (option->get_name() == "--help" || option->get_name() == "data") continue;
     of_data_.push_back(option);
@@ -65,16 +72,18 @@ bool ProblemArguments::listed() const {
   return true;
 }
 
-PosedProblem ProblemArguments::make(std::string_view command) {
+PosedProblem ProblemArguments::make(std::string_view command, const std::string& bounds, double seconds) {
   const auto refuse_any = [&](const std::vector<CLI::Option*>& options, std::string_view why) {
     for (const CLI::Option* option : options)
       if (option->count() > 0) throw InvalidInput(fmt::format("{}: {} {}", command, option->get_name(), why));
   };
+  if (!inner.empty() && inner != "coordinate-descent") bilevel::inner_solver_named(inner);
   if (!model.given()) {
     refuse_any(of_data_, "is for data of your own: name the file, or leave it out");
     if (problem.empty())
       throw InvalidInput("--problem is missing, or a file with data; `--list` prints the names of problems");
     require_writable(json);
+    catch_interrupts();
     return PosedProblem(bilevel::problems::make(problem, settings));
   }
   if (!problem.empty())
@@ -84,14 +93,31 @@ PosedProblem ProblemArguments::make(std::string_view command) {
   refuse_any(of_problems_, "is for ready-made problems, and data have a size of their own");
   if (settings.penalty == "auto")
     throw InvalidInput(
-        fmt::format("{}: --penalty auto, which lets the data choose, is for bilevel tune; name one of "
-                    "global, per-feature, per-group, per-class",
+        fmt::format("{}: --penalty auto, which lets the data choose while they are tuned, is for bilevel tune; "
+                    "name one of global, per-feature, per-group, per-class",
                     command));
   model.penalty = settings.penalty.empty() ? "global" : settings.penalty;
   model.options.seed = settings.seed;
+  if (!bounds.empty()) {
+    std::tie(model.options.lower, model.options.upper) = bounds_argument(bounds);
+    model.options.bounds_given = true;
+  }
   model.resolve(command);
+  if (prior_width_->count() > 0 && model.options.penalty == bilevel::models::Penalty::global)
+    throw InvalidInput(
+        fmt::format("{}: --prior-width is for many penalties; --penalty global has one", command));
   require_outputs(command, {json}, model.inputs());
-  return PosedProblem(model.prepare());
+  bilevel::models::Prepared prepared = model.prepare();
+  catch_interrupts();
+  Progress progress;
+  bilevel::models::TuneOptions options = model.options;
+  options.seconds = seconds;
+  bilevel::models::TuneControl control;
+  control.progress = [&](const std::string& text) { progress.show(text); };
+  control.interrupted = interrupted;
+  bilevel::models::Posed posed = bilevel::models::pose(prepared, options, control);
+  progress.show("");
+  return PosedProblem(std::move(prepared), std::move(posed));
 }
 
 Eigen::VectorXd ProblemArguments::start(const PosedProblem& made) const {
@@ -128,6 +154,8 @@ Json ProblemArguments::describe(const PosedProblem& made) const {
   given("condition", settings.condition, settings.condition != 0);
   given("penalty", made.data() ? model.penalty : settings.penalty, made.data() || !settings.penalty.empty());
   given("folds", made.parts(), made.data() && made.parts() > 1);
+  if (const auto& prior = made.prior(); prior.precision > 0)
+    j["prior"] = {{"width", model.options.prior_width}, {"precision", prior.precision}, {"centre", prior.centre}};
   return j;
 }
 
@@ -186,11 +214,18 @@ double finite_number(const std::string& text) {
   return whole && std::isfinite(value) ? value : bilevel::unknown;
 }
 
-std::string ProblemArguments::inner_name(bilevel::Index phi) const {
-  return !inner.empty() ? inner : phi <= 500 ? "newton" : "lbfgs";
+std::string ProblemArguments::inner_name(const PosedProblem& made) const {
+  if (const auto* own = made.own_inner()) {
+    if (!inner.empty() && inner != own->name())
+      throw InvalidInput(fmt::format("--inner {}: {} has no smooth inner loss and settles by {} only", inner,
+                                     name(made.data()->model), own->name()));
+    return std::string(own->name());
+  }
+  return !inner.empty() ? inner : made.phi_size() <= 500 ? "newton" : "lbfgs";
 }
-std::string default_adjoint(bilevel::Index phi) {
-  return phi <= 500 ? "direct" : "cg";
+
+std::string default_adjoint(const PosedProblem& made) {
+  return made.own_inner() ? "cg-preconditioned" : made.phi_size() <= 500 ? "direct" : "cg";
 }
 
 }  // namespace app

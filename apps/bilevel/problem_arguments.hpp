@@ -29,12 +29,13 @@ struct ProblemArguments {
   void add_to(CLI::App& command);
   /// Prints the list of problems where it was asked for; true if that was all there was to do.
   bool listed() const;
-  /// Reads the data where some are named; messages begin with the command's name.
-  PosedProblem make(std::string_view command);
+  /// Reads the data where some are named; messages begin with the command's name. `bounds`, LO:HI or empty, and
+  /// `seconds`, 0 for no limit, are those of the command. From now on Ctrl-C is caught.
+  PosedProblem make(std::string_view command, const std::string& bounds = "", double seconds = 0);
   /// --theta, one number for all elements or one for each; else the problem's own start.
   Eigen::VectorXd start(const PosedProblem& made) const;
-  /// --inner, or what suits this many variables.
-  std::string inner_name(bilevel::Index phi) const;
+  /// --inner, or what suits so many variables; InvalidInput where the problem has a solver of its own.
+  std::string inner_name(const PosedProblem& made) const;
   /// What identifies the problem, on one line and as JSON.
   std::string identity(const PosedProblem& made) const;
   Json describe(const PosedProblem& made) const;
@@ -47,6 +48,7 @@ struct ProblemArguments {
 
  private:
   std::vector<CLI::Option*> of_problems_, of_data_;
+  CLI::Option* prior_width_ = nullptr;
 };
 
 /// The number that the whole text is; NaN where it is none, or not finite.
@@ -58,7 +60,8 @@ std::pair<double, double> bounds_argument(const std::string& text);
 /// For seeds: decimal, whatever zeros it starts with, and no wrapping around.
 CLI::Validator whole_number();
 
-/// Direct where |φ| is small (as Newton is then the default of --inner), conjugate gradients beyond.
-std::string default_adjoint(bilevel::Index phi);
+/// Direct where |φ| is small (as Newton is then the default of --inner), conjugate gradients beyond; of lasso
+/// and elastic net those that have the support for a preconditioner.
+std::string default_adjoint(const PosedProblem& made);
 
 }  // namespace app

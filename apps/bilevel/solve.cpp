@@ -74,31 +74,22 @@ void print(const bilevel::Summary& s, const bilevel::Box& box, const std::option
       s.iterations, s.evaluations, s.cost.gradient_equivalents(), s.seconds);
 }
 
-int run(SolveArguments& a) {
-  if (a.problem.listed()) return ok;
-  PosedProblem problem = a.problem.make("solve");
-  const Vec start = a.problem.start(problem);
-  const bilevel::Index size = problem.phi_size();
-  require_writable(a.checkpoint);
-
+/// What the command line comes to for one problem.
+struct Plan {
+  bool searching = false;
+  std::string method, inner;
+  bilevel::EstimatorOptions told;
   bilevel::SolveOptions options;
-  options.gradient_tolerance = a.tolerance;
-  options.max_iterations = a.iterations;
-  options.box = box_of(a.bounds, problem, start.size());
-  options.warm_start = !a.no_warm_start;
-  options.checkpoint = a.checkpoint;
-  options.resume = a.resume;
-  const std::string adjoint = a.adjoint.empty() ? default_adjoint(size) : a.adjoint;
-  const std::string method = a.method.empty() ? bilevel::estimator_name(adjoint) : a.method;
-  options.identity = fmt::format("{} inner={} method={} beta={}", a.problem.identity(problem),
-                                 a.problem.inner, method, a.how.beta);
-  const bool searching = bilevel::is_search(a.optimizer);
-  if (searching && problem.parts() > 1)
-    throw InvalidInput(
-        "a search looks at one problem, and K folds are K of them: judge by --validation SHARE instead");
+};
+
+/// Options that contradict each other, or would change nothing.
+void refuse_contradictions(const SolveArguments& a) {
   const auto refuse_unless = [](bool fine, std::string_view what) {
     if (!fine) throw InvalidInput(std::string(what));
   };
+  const bool searching = bilevel::is_search(a.optimizer);
+  const std::string method =
+      a.method.empty() ? bilevel::estimator_name(a.adjoint.empty() ? "direct" : a.adjoint) : a.method;
   refuse_unless(a.step == 0 || (a.optimizer != "lbfgs" && !searching),
                 "--step is for gradient-descent and adam; lbfgs and the searches find their own");
   const auto gradient_optimizers = bilevel::optimizer_names();
@@ -119,9 +110,8 @@ int run(SolveArguments& a) {
       "no use for them");
   refuse_unless(a.method.empty() || a.adjoint.empty(),
                 "--adjoint NAME is short for --method implicit-NAME: give one of the two");
-  refuse_unless(
-      a.how.beta == 0 || (!searching && nudges(method)),
-      fmt::format("--beta is for the ep-… methods; {} does not take it", searching ? a.optimizer : method));
+  refuse_unless(a.how.beta == 0 || (!searching && nudges(method)),
+                fmt::format("--beta is for the ep-… methods; {} does not take it", searching ? a.optimizer : method));
   const std::string& step = a.problem.inner;
   refuse_unless(searching || !differentiates_steps(method) || step.empty() || !is_inner_solver(step) ||
                     bilevel::differentiable_step(step),
@@ -130,6 +120,25 @@ int run(SolveArguments& a) {
                             "out for nesterov",
                             method, step));
   refuse_unless(!same_file(a.checkpoint, a.problem.json), "--json and --checkpoint name the same file");
+  refuse_unless(!a.resume || !a.checkpoint.empty(), "--resume: name the file that keeps the run by --checkpoint FILE");
+  if (!searching) bilevel::estimator_named(method);
+}
+
+Plan plan_of(const SolveArguments& a, const PosedProblem& problem, const Vec& start) {
+  Plan plan;
+  plan.searching = bilevel::is_search(a.optimizer);
+  const std::string adjoint = a.adjoint.empty() ? default_adjoint(problem) : a.adjoint;
+  plan.method = a.method.empty() ? bilevel::estimator_name(adjoint) : a.method;
+  plan.inner = a.problem.inner_name(problem);
+  plan.told = a.how.options(plan.inner, a.problem.settings.seed);
+  bilevel::SolveOptions& options = plan.options;
+  options.gradient_tolerance = a.tolerance;
+  options.max_iterations = a.iterations;
+  options.box = box_of(a.bounds, problem, start.size());
+  options.warm_start = !a.no_warm_start;
+  options.checkpoint = a.checkpoint;
+  options.identity = fmt::format("{} inner={} method={} beta={}", a.problem.identity(problem),
+                                 a.problem.inner, plan.method, a.how.beta);
   if (a.inner_tolerance > 0 || a.adjoint_tolerance > 0)
     options.tolerances =
         bilevel::ToleranceSchedule::fixed(a.inner_tolerance > 0 ? a.inner_tolerance : 1e-10,
@@ -137,45 +146,31 @@ int run(SolveArguments& a) {
   if (!a.checkpoint.empty()) {
     require_place(bilevel::KeptRun(a.checkpoint), a.resume, options.identity);
     options.resume = a.resume && std::filesystem::exists(a.checkpoint);
-  } else if (a.resume) {
-    throw InvalidInput("--resume: name the file that keeps the run by --checkpoint FILE");
   }
-  Progress progress;
-  catch_interrupts();
-  const bilevel::StopToken stop([] { return interrupted(); }, a.seconds);
-  problem.obey(&stop);
-  options.stop = &stop;
-  options.callback = [&](const bilevel::HistoryEntry& h) {
-    progress.show(searching
-                      ? fmt::format("improvement {:>4}  outer loss {:.8g}", h.iteration, h.outer_value)
-                      : fmt::format("iteration {:>4}  outer loss {:.8g}  gradient {:.2e} ± {:.1e} ({})",
-                                    h.iteration, h.outer_value, h.gradient_norm, h.bound, name(h.verdict)));
-    return !interrupted();
-  };
+  return plan;
+}
 
-  const std::string inner_name = a.problem.inner_name(size);
-  const bilevel::EstimatorOptions told = a.how.options(inner_name, a.problem.settings.seed);
-  const auto by_gradients = [&] {
-    const Estimation estimation = problem.estimation(method, inner_name, told);
-    const auto optimizer = bilevel::make_optimizer(a.optimizer, a.step);
-    return bilevel::solve<Vec>(*estimation.estimator, *optimizer, start, options);
-  };
-  const auto by_values = [&] {
-    const auto inner = bilevel::make_inner_solver<Vec>(inner_name, problem.part());
-    if (a.inner_tolerance > 0) inner->set_tolerance(a.inner_tolerance);
-    bilevel::SettledValue<Vec> value(problem.part(), *inner, !a.no_warm_start);
-    bilevel::SearchOptions wanted;
-    if (a.budget > 0) wanted.max_evaluations = a.budget;
-    if (a.seconds > 0) wanted.max_seconds = a.seconds;
-    wanted.box = options.box;
-    wanted.seed = a.problem.settings.seed;
-    wanted.callback = options.callback;
-    return bilevel::search<Vec>(a.optimizer, value, start, wanted);
-  };
-  const bilevel::Summary s = searching ? by_values() : by_gradients();
-  progress.show("");
+bilevel::Summary by_gradients(const SolveArguments& a, const Plan& plan, PosedProblem& problem, const Vec& start) {
+  const Estimation estimation = problem.estimation(plan.method, plan.inner, plan.told);
+  const auto optimizer = bilevel::make_optimizer(a.optimizer, a.step);
+  return bilevel::solve<Vec>(*estimation.estimator, *optimizer, start, plan.options);
+}
 
-  print(s, options.box, problem.best_theta());
+/// `seconds` are those that are left; 0: no limit.
+bilevel::Summary by_values(const SolveArguments& a, const Plan& plan, PosedProblem& problem, const Vec& start,
+                           double seconds) {
+  const Valuation valuation = problem.valuation(plan.inner, a.inner_tolerance);
+  bilevel::SettledValue<Vec> value(*valuation.equilibrium, *valuation.inner, !a.no_warm_start);
+  bilevel::SearchOptions wanted;
+  if (a.budget > 0) wanted.max_evaluations = a.budget;
+  if (seconds > 0) wanted.max_seconds = seconds;
+  wanted.box = plan.options.box;
+  wanted.seed = a.problem.settings.seed;
+  wanted.callback = plan.options.callback;
+  return bilevel::search<Vec>(a.optimizer, value, start, wanted);
+}
+
+Json result_of(const SolveArguments& a, const Plan& plan, const PosedProblem& problem, const bilevel::Summary& s) {
   Json j;
   j["command"] = "solve";
   j["version"] = bilevel::version;
@@ -192,21 +187,51 @@ int run(SolveArguments& a) {
   j["certificate"] = describe(s.certificate);
   j["cost"] = describe(s.cost);
   j["seconds"] = s.seconds;
-  const auto* implicit = std::get_if<bilevel::ImplicitMethod>(bilevel::find_estimator(method));
-  const bool solved = !searching && implicit && solves(implicit->adjoint);
-  j["methods"] = {{"inner", !searching && differentiates_steps(method) ? told.step : inner_name},
-                  {"adjoint", solved ? name(implicit->adjoint) : "none"},
-                  {"estimator", s.estimator},
-                  {"optimizer", s.optimizer}};
+  const auto* implicit = std::get_if<bilevel::ImplicitMethod>(bilevel::find_estimator(plan.method));
+  const bool solved = !plan.searching && implicit && solves(implicit->adjoint);
+  j["methods"] = {
+      {"inner", !plan.searching && differentiates_steps(plan.method) ? plan.told.step : plan.inner},
+      {"adjoint", solved ? name(implicit->adjoint) : "none"},
+      {"estimator", s.estimator},
+      {"optimizer", s.optimizer}};
   if (!s.choice.empty()) j["methods"]["choice"] = s.choice;
   j["tolerances"] = {{"gradient", number(s.asked_gradient_tolerance)},
                      {"inner_used", number(s.used_inner_tolerance)},
                      {"adjoint_used", number(s.used_adjoint_tolerance)}};
-  j["bounds"] = {{"lower", array(options.box.lower)}, {"upper", array(options.box.upper)}};
+  j["bounds"] = {{"lower", array(plan.options.box.lower)}, {"upper", array(plan.options.box.upper)}};
   j["resumed"] = s.resumed;
   j["history"] = describe(s.history);
-  write_json(a.problem.json, j);
-  if (!unfinished(s.status)) bilevel::KeptRun(a.checkpoint).forget();
+  return j;
+}
+
+int run(SolveArguments& a) {
+  if (a.problem.listed()) return ok;
+  refuse_contradictions(a);
+  PosedProblem problem = a.problem.make("solve", a.bounds, a.seconds);
+  const Vec start = a.problem.theta.empty() ? problem.start() : a.problem.start(problem);
+  require_writable(a.checkpoint);
+  Plan plan = plan_of(a, problem, start);
+
+  Progress progress;
+  // What finding the prior took is no longer there.
+  const double seconds = a.seconds > 0 ? std::max(a.seconds - problem.seconds(), 1e-9) : 0;
+  const bilevel::StopToken stop([] { return interrupted(); }, seconds);
+  problem.obey(&stop);
+  plan.options.stop = &stop;
+  plan.options.callback = [&](const bilevel::HistoryEntry& h) {
+    progress.show(plan.searching
+                      ? fmt::format("improvement {:>4}  outer loss {:.8g}", h.iteration, h.outer_value)
+                      : fmt::format("iteration {:>4}  outer loss {:.8g}  gradient {:.2e} ± {:.1e} ({})",
+                                    h.iteration, h.outer_value, h.gradient_norm, h.bound, name(h.verdict)));
+    return !interrupted();
+  };
+  const bilevel::Summary s = plan.searching ? by_values(a, plan, problem, start, seconds)
+                                            : by_gradients(a, plan, problem, start);
+  progress.show("");
+
+  print(s, plan.options.box, problem.best_theta());
+  write_json(a.problem.json, result_of(a, plan, problem, s));
+  if (!a.checkpoint.empty() && !unfinished(s.status)) bilevel::KeptRun(a.checkpoint).forget();
   return trustworthy(s) ? ok : no;
 }
 

@@ -165,6 +165,14 @@ void Run::add_prior(Family& family) {
   choice.loss_scale = scale2_ * *choice.loss_scale;
 }
 
+std::optional<Family> Run::asked() {
+  if (!search_grid() || to_end() || !look_closer()) return {};
+  Family family = asked_for();
+  add_prior(family);
+  family.start = constant(family, pilot_.log_lambda).cwiseMax(family.box.lower).cwiseMin(family.box.upper);
+  return family;
+}
+
 /// Which penalties the data ask for; none where there was no time to ask.
 Family Run::choose() {
   if (options_.penalty != Penalty::automatic) {

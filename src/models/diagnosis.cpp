@@ -2,14 +2,92 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <limits>
 #include <optional>
+#include <random>
 
 #include <Eigen/Eigenvalues>
 
+#include <bilevel/threads/side_by_side.hpp>
+
+#include "findings.hpp"
 #include "folds.hpp"
 
 namespace bilevel::models {
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  const std::size_t shown = std::min<std::size_t>(names.size(), 5);
+  for (std::size_t k = 0; k < shown; ++k)
+    text += fmt::format("{}'{}'", k == 0 ? "" : k + 1 == names.size() ? " and " : ", ", names[k]);
+  if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
+}
+
+DataFinding not_looked_at(std::string name, std::string_view why) {
+  DataFinding finding{std::move(name), false, fmt::format("not looked at: {}", why)};
+  finding.looked_at = false;
+  return finding;
+}
+
+std::optional<DataFinding> too_much(std::string_view name, double operations, const DiagnosisOptions& options) {
+  if (operations <= options.affordable) return {};
+  return not_looked_at(std::string(name), fmt::format("it would take about {:.1g} operations, more than {:.1g}",
+                                                      operations, options.affordable));
+}
+
+double elements(const Prepared& p, Index rows) {
+  const auto n = static_cast<double>(rows);
+  return p.samples.matrix->sparse()
+             ? n * static_cast<double>(p.nonzeros) / static_cast<double>(p.samples.matrix->rows())
+             : n * static_cast<double>(p.names.size());
+}
+
+double work_of_fit(const Prepared& p, Index rows) {
+  const auto size = static_cast<double>(static_cast<Index>(p.names.size()) * p.outputs);
+  const bool formed = size <= static_cast<double>(bilevel::problems::PenalisedModel::formed_hessian);
+  const double outputs = static_cast<double>(p.outputs), pass = 4 * elements(p, rows) * outputs;
+  return 30 * (formed ? 0.5 * elements(p, rows) * size * outputs + size * size * size / 3 + pass : 100 * pass);
+}
+
+bool counts(const Prepared& p, Index i) {
+  return !p.samples.weights || (*p.samples.weights)[i] > 0;
+}
+
+Index rows_of(const std::vector<RowRange>& ranges) {
+  Index rows = 0;
+  for (const auto& [first, last] : ranges) rows += last - first;
+  return rows;
+}
+
+Ranges ranges_of(const Prepared& p, Index groups, const std::function<Index(Index row)>& group) {
+  const auto d = static_cast<Index>(p.names.size());
+  const auto& matrix = *p.samples.matrix;
+  Ranges r{Eigen::MatrixXd::Constant(d, groups, bilevel::everywhere),
+           Eigen::MatrixXd::Constant(d, groups, -bilevel::everywhere),
+           std::vector<Index>(static_cast<std::size_t>(groups), 0)};
+  Eigen::MatrixXi stored = Eigen::MatrixXi::Zero(matrix.sparse() ? d : 0, groups);
+  for (const auto& [first, last] : p.final.training)
+    for (Index i = first; i < last; ++i) {
+      if (!counts(p, i)) continue;
+      const Index g = group(i);
+      ++r.rows[static_cast<std::size_t>(g)];
+      matrix.for_each(i, [&](Index j, double x) {
+        r.least(j, g) = std::min(r.least(j, g), x);
+        r.most(j, g) = std::max(r.most(j, g), x);
+        if (stored.size() > 0) ++stored(j, g);
+      });
+    }
+  // What is not stored is zero.
+  for (Index g = 0; g < groups; ++g)
+    for (Index j = 0; j < stored.rows(); ++j)
+      if (stored(j, g) < r.rows[static_cast<std::size_t>(g)]) {
+        r.least(j, g) = std::min(r.least(j, g), 0.0);
+        r.most(j, g) = std::max(r.most(j, g), 0.0);
+      }
+  return r;
+}
+
 namespace {
 
 using Mat = Eigen::MatrixXd;
@@ -17,31 +95,77 @@ using Mat = Eigen::MatrixXd;
 constexpr Index most_columns = 2000;
 /// Of the rows that are asked what they say of the penalties.
 constexpr Index most_rows = 2000;
+/// Training rows for each coefficient from which on estimates without a penalty are thought to be stable
+/// (Peduzzi et al., 1996; of classes, rows of the rarest one).
+constexpr double enough_rows_each = 10;
 /// R² from which on a column says hardly anything of its own (a variance inflation of 100).
 constexpr double collinear = 0.99;
 /// Beyond this (Belsley, Kuh and Welsch, 1980) coefficients lose digits that matter.
 constexpr double moderate_condition = 30;
 
-/// The correlations of the standardised features over the training rows; empty where there are too many.
-Mat correlations(const Prepared& p) {
+/// Which features change on the training rows, and the correlations of these.
+struct Columns {
+  std::vector<Index> moving;
+  std::vector<std::string> still;
+  double rows = 0;      ///< that have a weight
+  Mat correlation;      ///< empty where it was not looked at …
+  std::string why_not;  ///< … for this reason
+  double spread = 1;    ///< the largest mean square over variance: so much is lost by subtracting means
+};
+
+/// Features of one value are found exactly; those whose variance is lost in the rounding of the moments too.
+Columns columns_of(const Prepared& p, const DiagnosisOptions& options) {
   const auto d = static_cast<Index>(p.names.size());
-  if (d > most_columns) return {};
-  const Standardisation& s = p.final.standardisation;
-  Mat sum = Mat::Zero(d, d);
-  Vec mean = Vec::Zero(d), row(d);
-  double rows = 0;
-  for (const auto& [first, last] : p.final.training)
-    for (Index i = first; i < last; ++i, ++rows) {
-      row.setZero();
-      p.samples.matrix->for_each(i, [&](Index j, double x) { row[j] = x; });
-      row = (row - s.shift).cwiseProduct(s.inverse_scale);
-      mean += row;
-      sum.selfadjointView<Eigen::Lower>().rankUpdate(row);
+  Columns c;
+  const Ranges ranges = ranges_of(p, 1, [](Index) { return Index{0}; });
+  c.rows = static_cast<double>(ranges.rows[0]);
+  std::vector<bool> moves(static_cast<std::size_t>(d));
+  for (Index j = 0; j < d; ++j) moves[static_cast<std::size_t>(j)] = ranges.least(j, 0) < ranges.most(j, 0);
+  Mat moments;
+  const double work = elements(p, rows_of(p.final.training)) * static_cast<double>(d) + 10 * std::pow(d, 3);
+  if (d > most_columns) {
+    c.why_not = fmt::format("there are {} columns, more than {}", d, most_columns);
+  } else if (work > options.affordable) {
+    c.why_not = fmt::format("it would take about {:.1g} operations, more than {:.1g}", work, options.affordable);
+  } else {
+    // The squared loss has the moments of the rows as its Hessian, by weight, the column of ones last.
+    const auto loss = bilevel::problems::make_scalar_loss(
+        bilevel::problems::kernels::Loss::squared,
+        {p.samples.matrix, std::make_shared<Vec>(Vec::Zero(p.samples.matrix->rows())), p.samples.weights, {}, {}},
+        p.final.training);
+    bilevel::problems::RowCurvature curvature;
+    loss->curvature_at(Vec::Zero(d + 1), curvature);
+    loss->dense(curvature, moments);
+    const double unit = (loss->depths().dense + 4) * std::numeric_limits<double>::epsilon() / 2;
+    for (Index j = 0; j < d; ++j) {
+      const double variance = moments(j, j) - moments(d, j) * moments(d, j);
+      if (!(variance > unit * moments(j, j))) moves[static_cast<std::size_t>(j)] = false;
+      if (moves[static_cast<std::size_t>(j)]) c.spread = std::max(c.spread, moments(j, j) / variance);
     }
-  mean /= rows;
-  Mat covariance = Mat(sum.selfadjointView<Eigen::Lower>()) / rows - mean * mean.transpose();
-  const Vec scale = covariance.diagonal().cwiseMax(1e-300).cwiseSqrt().cwiseInverse();
-  return scale.asDiagonal() * covariance * scale.asDiagonal();
+  }
+  for (Index j = 0; j < d; ++j) {
+    if (moves[static_cast<std::size_t>(j)])
+      c.moving.push_back(j);
+    else
+      c.still.push_back(p.names[static_cast<std::size_t>(j)]);
+  }
+  if (moments.size() == 0) return c;
+  const auto kept = static_cast<Index>(c.moving.size());
+  c.correlation.resize(kept, kept);
+  const Vec mean = moments.row(d).head(d);
+  Vec scale(kept);
+  for (Index a = 0; a < kept; ++a) {
+    const Index j = c.moving[static_cast<std::size_t>(a)];
+    scale[a] = 1 / std::sqrt(moments(j, j) - mean[j] * mean[j]);
+  }
+  for (Index b = 0; b < kept; ++b)
+    for (Index a = 0; a < kept; ++a) {
+      const Index i = c.moving[static_cast<std::size_t>(a)], j = c.moving[static_cast<std::size_t>(b)];
+      c.correlation(a, b) =
+          a == b ? 1 : (moments(std::max(i, j), std::min(i, j)) - mean[i] * mean[j]) * scale[a] * scale[b];
+    }
+  if (kept == 0) c.why_not = "no feature changes";
+  return c;
 }
 
 /// Column j as a combination of those before it that are none themselves.
@@ -73,7 +197,7 @@ std::vector<Dependence> dependences(const Mat& correlation, double unexplained) 
     Dependence each{j, std::max(left, 0.0), {}};
     Vec weights = along;
     factor.topLeftCorner(k, k).triangularView<Eigen::Lower>().transpose().solveInPlace(weights);
-    const double largest = weights.cwiseAbs().maxCoeff();
+    const double largest = k > 0 ? weights.cwiseAbs().maxCoeff() : 0;
     for (Index a = 0; a < k; ++a)
       if (std::abs(weights[a]) >= 0.05 * largest)
         each.from.emplace_back(kept[static_cast<std::size_t>(a)], weights[a]);
@@ -84,68 +208,103 @@ std::vector<Dependence> dependences(const Mat& correlation, double unexplained) 
   return found;
 }
 
-/// 'a', 'b' and 3 more.
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  const std::size_t shown = std::min<std::size_t>(names.size(), 5);
-  for (std::size_t k = 0; k < shown; ++k)
-    text += fmt::format("{}'{}'", k == 0 ? "" : k + 1 == names.size() ? " and " : ", ", names[k]);
-  if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
-  return text;
-}
+/// (Σw)²/Σw²: so many rows of the same weight say as much.
+struct Effective {
+  double sum = 0, squares = 0;
+  void add(double weight) {
+    sum += weight;
+    squares += weight * weight;
+  }
+  double rows() const { return squares > 0 ? sum * sum / squares : 0; }
+};
 
 DataFinding rows_per_coefficient(const Prepared& p) {
-  Index rows = 0;
-  for (const auto& [first, last] : p.final.training) rows += last - first;
+  const bool classes = p.model.classifies();
+  Effective all;
+  std::vector<Effective> of(static_cast<std::size_t>(classes ? std::max<Index>(p.outputs, 2) : 0));
+  for (const auto& [first, last] : p.final.training)
+    for (Index i = first; i < last; ++i) {
+      const double weight = p.samples.weights ? (*p.samples.weights)[i] : 1;
+      all.add(weight);
+      if (!classes) continue;
+      const int label = (*p.samples.classes)[static_cast<std::size_t>(i)];
+      of[p.outputs == 1 ? (label > 0 ? 1 : 0) : static_cast<std::size_t>(label)].add(weight);
+    }
+  double judged = all.rows();
+  for (const Effective& each : of) judged = std::min(judged, each.rows());
   const Index coefficients = (static_cast<Index>(p.names.size()) + (p.intercept ? 1 : 0)) * p.outputs;
-  const double ratio = static_cast<double>(rows) / static_cast<double>(coefficients);
-  return {"rows-per-coefficient",
-          ratio >= 1,
-          fmt::format("{:.3g} training rows for each of the {} coefficients{}", ratio, coefficients,
-                      ratio < 1 ? ": without penalties they would not be determined" : ""),
-          {},
-          {{"rows", static_cast<double>(rows)},
-           {"coefficients", static_cast<double>(coefficients)},
-           {"ratio", ratio}}};
+  const double ratio = judged / static_cast<double>(coefficients);
+  DataFinding finding{
+      "rows-per-coefficient", ratio >= enough_rows_each,
+      fmt::format("{:.3g} training rows{} for each of the {} coefficients{}", ratio,
+                  classes ? " of the rarest class" : "", coefficients,
+                  all.rows() < static_cast<double>(coefficients)
+                      ? ": without penalties they would not be determined"
+                  : ratio < enough_rows_each
+                      ? fmt::format(": with fewer than {:g} they are uncertain unless they are penalised",
+                                    enough_rows_each)
+                      : "")};
+  finding.numbers = {{"rows", all.rows()}, {"coefficients", static_cast<double>(coefficients)}, {"ratio", ratio}};
+  if (classes) finding.numbers.emplace_back("rows_of_rarest_class", judged);
+  return finding;
 }
 
-DataFinding constant_columns(const Prepared& p) {
-  return {"constant-columns", p.constant.empty(),
-          p.constant.empty() ? std::string("every feature changes")
-                             : fmt::format("{} feature(s) never change and are left out: {}",
-                                           p.constant.size(), listed(p.constant)),
-          p.constant};
+DataFinding constant_columns(const Prepared& p, const Columns& columns) {
+  DataFinding finding{"constant-columns", p.constant.empty() && columns.still.empty(), "every feature changes"};
+  std::vector<std::string> sentences;
+  if (!p.constant.empty())
+    sentences.push_back(
+        fmt::format("{} feature(s) never change and are left out: {}", p.constant.size(), listed(p.constant)));
+  if (!columns.still.empty())
+    sentences.push_back(fmt::format("{} feature(s) do not change on the training rows, or by less than rounding: {}",
+                                    columns.still.size(), listed(columns.still)));
+  if (!finding.good) finding.sentence = fmt::format("{}", fmt::join(sentences, "; "));
+  finding.columns = p.constant;
+  finding.columns.insert(finding.columns.end(), columns.still.begin(), columns.still.end());
+  return finding;
 }
 
-DataFinding condition_number(const Mat& correlation) {
+/// What n rows say of n columns or more: deviations from the means have n − 1 directions at most.
+std::optional<std::string> more_columns_than_rows(const Columns& columns) {
+  if (static_cast<double>(columns.moving.size()) < columns.rows) return {};
+  return fmt::format("{:g} training rows cannot tell {} columns apart: every column may be a combination of others",
+                     columns.rows, columns.moving.size());
+}
+
+DataFinding condition_number(const Columns& columns) {
+  const Mat& correlation = columns.correlation;
   const Eigen::SelfAdjointEigenSolver<Mat> eigen(correlation, Eigen::EigenvaluesOnly);
   const double largest = eigen.eigenvalues().maxCoeff(), least = eigen.eigenvalues().minCoeff();
   // Below this an eigenvalue is rounding.
-  const double rounding = 1e-14 * static_cast<double>(correlation.rows()) * largest;
-  const double condition = least > rounding ? std::sqrt(largest / least) : bilevel::everywhere;
+  const double rounding = 1e-14 * columns.spread * static_cast<double>(correlation.rows()) * largest;
+  const bool singular = more_columns_than_rows(columns) || !(least > rounding);
+  const double condition = singular ? bilevel::everywhere : std::sqrt(largest / least);
   return {"condition-number",
           condition <= moderate_condition,
-          std::isfinite(condition)
-              ? fmt::format("the standardised design has condition number {:.3g}{}", condition,
-                            condition > moderate_condition
-                                ? ": coefficients trade places, penalties decide between them"
-                                : "")
-              : std::string("the standardised design is singular: some columns are combinations of others"),
+          singular ? std::string("the standardised design is singular: some columns are combinations of others")
+                   : fmt::format("the standardised design has condition number {:.3g}{}", condition,
+                                 condition > moderate_condition
+                                     ? ": coefficients trade places, penalties decide between them"
+                                     : ""),
           {},
           {{"condition_number", condition}, {"largest_eigenvalue", largest}, {"least_eigenvalue", least}}};
 }
 
-DataFinding collinear_columns(const Prepared& p, const Mat& correlation) {
-  const std::vector<Dependence> found = dependences(correlation, 1 - collinear);
+DataFinding collinear_columns(const Prepared& p, const Columns& columns) {
+  if (const auto all = more_columns_than_rows(columns)) return {"collinear-columns", false, *all};
+  const std::vector<Dependence> found = dependences(columns.correlation, 1 - collinear);
   DataFinding finding{
       "collinear-columns", found.empty(),
       fmt::format("no feature is predicted by the ones before it with R² above {:g}", collinear)};
+  const auto name_of = [&](Index column) {
+    return p.names[static_cast<std::size_t>(columns.moving[static_cast<std::size_t>(column)])];
+  };
   std::vector<std::string> sentences;
   for (const Dependence& each : found) {
-    const std::string& name = p.names[static_cast<std::size_t>(each.column)];
+    const std::string name = name_of(each.column);
     finding.columns.push_back(name);
     std::vector<std::string> from;
-    for (const auto& [column, weight] : each.from) from.push_back(p.names[static_cast<std::size_t>(column)]);
+    for (const auto& [column, weight] : each.from) from.push_back(name_of(column));
     if (sentences.size() < 5)
       sentences.push_back(
           each.unexplained < 1e-12
@@ -159,99 +318,70 @@ DataFinding collinear_columns(const Prepared& p, const Mat& correlation) {
   return finding;
 }
 
-/// A threshold of one feature with all rows of one class below it and all others above.
-std::optional<std::string> separating_feature(const Prepared& p) {
-  const auto d = static_cast<Index>(p.names.size());
-  Mat least = Mat::Constant(d, 2, bilevel::everywhere), most = -least;
-  Vec row(d);
-  for (const auto& [first, last] : p.final.training)
-    for (Index i = first; i < last; ++i) {
-      row.setZero();
-      p.samples.matrix->for_each(i, [&](Index j, double x) { row[j] = x; });
-      const Index side = (*p.samples.classes)[static_cast<std::size_t>(i)] > 0 ? 1 : 0;
-      least.col(side) = least.col(side).cwiseMin(row);
-      most.col(side) = most.col(side).cwiseMax(row);
-    }
-  for (Index j = 0; j < d; ++j)
-    if (most(j, 0) < least(j, 1) || most(j, 1) < least(j, 0)) return p.names[static_cast<std::size_t>(j)];
-  return {};
-}
+constexpr const char* told_apart_name = "penalties-told-apart";
 
-/// The classes are told apart by a weakly penalised fit, whose margins prove it, or hardly at all.
-DataFinding separable_classes(const Prepared& p) {
-  const auto model = make_fold_model(p, p.final);
-  const auto d = static_cast<Index>(p.names.size());
-  model->use(PenaltyMap::global(d, p.outputs));
-  const auto settled = model->settle(Vec::Constant(1, -16.0), nullptr, 1e-7);
-  Vec margins;
-  model->training().rows(model->stored_coefficients(settled.phi), nullptr, margins);
-  Index row = 0, wrong = 0;
-  double least = bilevel::everywhere;
-  for (const auto& [first, last] : p.final.training)
-    for (Index i = first; i < last; ++i, ++row) {
-      const int label = (*p.samples.classes)[static_cast<std::size_t>(i)];
-      double margin = 0;
-      if (p.outputs == 1) {
-        margin = label > 0 ? margins[row] : -margins[row];
-      } else {
-        const auto own = margins.segment(row * p.outputs, p.outputs);
-        double rival = -bilevel::everywhere;
-        for (Index c = 0; c < p.outputs; ++c)
-          if (c != label) rival = std::max(rival, own[c]);
-        margin = own[label] - rival;
-      }
-      least = std::min(least, margin);
-      wrong += !(margin > 0);
-    }
-  DataFinding finding{
-      "separable-classes",
-      wrong > 0,
-      fmt::format("no direction tells the classes apart: {} of {} training rows stay on the wrong side",
-                  wrong, row),
-      {},
-      {{"training_rows_on_the_wrong_side", static_cast<double>(wrong)}, {"least_margin", least}}};
-  if (wrong > 0) return finding;
-  const Vec coefficients = model->standardised_coefficients(settled.phi);
-  std::vector<Index> order(static_cast<std::size_t>(d));
-  std::iota(order.begin(), order.end(), Index{0});
-  const auto size = [&](Index j) { return coefficients.segment(j * p.outputs, p.outputs).norm(); };
-  std::stable_sort(order.begin(), order.end(), [&](Index a, Index b) { return size(a) > size(b); });
-  for (const Index j : order)
-    if (finding.columns.size() < 5 && size(j) >= 0.1 * size(order[0]))
-      finding.columns.push_back(p.names[static_cast<std::size_t>(j)]);
-  const auto alone = p.outputs == 1 ? separating_feature(p) : std::nullopt;
-  if (alone) finding.columns = {*alone};
-  finding.sentence = fmt::format(
-      "the classes are separable on the training rows: {}; without a penalty coefficients would grow for "
-      "ever, so the "
-      "best λ may be as small as its bound",
-      alone ? fmt::format("'{}' alone tells them apart", *alone)
-            : fmt::format("a direction along {} tells them apart", listed(finding.columns)));
-  return finding;
-}
+/// u_i = d loss_i/dθ of validation rows of all folds, a column for each; or why there are none.
+struct Pulls {
+  Mat of_rows;
+  std::string why_not;
+};
 
-/// u_i = d loss_i/dθ of validation rows of all folds, a column for each.
-Mat row_pulls(const Prepared& p, const Vec& theta) {
+/// `each`: operations of one adjoint solve. Rows are drawn, since their order may mean something.
+Pulls row_pulls(const Prepared& p, const Vec& theta, double each, const DiagnosisOptions& options) {
   Folds folds(p);
+  folds.obey(options.stop);
   const Folds::All settled = folds.settle(theta, {}, 1e-8, false);
-  auto all = folds.row_hypergradients(theta, settled);
-  Index rows = 0;
-  for (const auto& each : all) rows += std::min(each->rows(), most_rows / static_cast<Index>(all.size()) + 1);
-  Mat pulls(theta.size(), rows);
-  Index place = 0;
-  for (const auto& each : all) {
-    const Index some = std::min(each->rows(), most_rows / static_cast<Index>(all.size()) + 1);
-    pulls.middleCols(place, some) = each->of(0, Mat::Identity(some, some));
-    place += some;
+  for (std::size_t k = 0; k < settled.size(); ++k)
+    if (settled[k].status != bilevel::Status::converged && settled[k].status != bilevel::Status::stalled)
+      return {{}, fmt::format("the fit of fold {} ended as {}: {}", k + 1, name(settled[k].status),
+                              settled[k].message)};
+  const auto weights = folds.row_weights();
+  const auto affordable = static_cast<Index>(std::min(options.affordable / each, static_cast<double>(most_rows)));
+  const Index most = affordable / static_cast<Index>(folds.count()) + 1;
+  std::vector<std::vector<Index>> asked(folds.count());
+  std::vector<Index> place{0};
+  for (std::size_t k = 0; k < folds.count(); ++k) {
+    std::vector<Index> all;
+    for (std::size_t i = 0; i < weights[k].size(); ++i)
+      if (weights[k][i] > 0) all.push_back(static_cast<Index>(i));
+    std::mt19937_64 random(options.seed + k);
+    std::sample(all.begin(), all.end(), std::back_inserter(asked[k]), most, random);
+    place.push_back(place.back() + static_cast<Index>(asked[k].size()));
   }
+  auto all = folds.row_hypergradients(theta, settled);
+  Pulls pulls{Mat::Constant(theta.size(), place.back(), bilevel::unknown), ""};
+  bilevel::side_by_side(folds.count(), [&](std::size_t k) {
+    Index column = place[k];
+    for (const Index row : asked[k]) {
+      if (bilevel::stop_wanted(options.stop)) return;
+      pulls.of_rows.col(column++) = all[k]->of(row, Mat::Ones(1, 1));
+    }
+  });
+  if (const auto why = bilevel::stop_wanted(options.stop))
+    pulls.why_not = sentence(*why);
+  else if (!pulls.of_rows.allFinite())
+    pulls.why_not = "derivatives of validation losses are not finite";
   return pulls;
 }
 
-DataFinding penalties_told_apart(const Prepared& p, const Vec& theta) {
-  const Mat pulls = row_pulls(p, theta);
+DataFinding penalties_told_apart(const Prepared& p, const Vec& theta, const DiagnosisOptions& options) {
   const Index thetas = p.penalties.count;
+  if (thetas > most_columns)
+    return not_looked_at(told_apart_name, fmt::format("there are {} penalties, more than {}", thetas, most_columns));
+  const Index rows = rows_of(p.folds[0].training), size = static_cast<Index>(p.names.size()) * p.outputs;
+  if (auto refusal = too_much(told_apart_name, static_cast<double>(p.folds.size()) * work_of_fit(p, rows), options))
+    return *refusal;
+  // By the factor of a Hessian that is formed, else by some 100 products.
+  const double each = size <= bilevel::problems::PenalisedModel::formed_hessian
+                          ? 2 * std::pow(static_cast<double>(size), 2)
+                          : 400 * elements(p, rows) * static_cast<double>(p.outputs);
+  // Fewer rows than penalties would not tell them apart, whatever they say.
+  if (auto refusal = too_much(told_apart_name, each * static_cast<double>(thetas), options)) return *refusal;
+  const Pulls asked = row_pulls(p, theta, each, options);
+  if (!asked.why_not.empty()) return not_looked_at(told_apart_name, asked.why_not);
+  const Mat& pulls = asked.of_rows;
   const Vec sizes = pulls.topRows(thetas).rowwise().norm();
-  DataFinding finding{"penalties-told-apart", true, ""};
+  DataFinding finding{told_apart_name, true, ""};
   std::vector<std::string> idle, sentences;
   const auto moves = [&](Index a) { return sizes[a] > 1e-10 * sizes.maxCoeff(); };
   Mat alike = Mat::Identity(thetas, thetas);
@@ -296,15 +426,30 @@ DataFinding penalties_told_apart(const Prepared& p, const Vec& theta) {
 
 }  // namespace
 
-std::vector<DataFinding> diagnose(const Prepared& p, const Vec& theta) {
-  std::vector<DataFinding> findings{rows_per_coefficient(p), constant_columns(p)};
-  if (const Mat correlation = correlations(p); correlation.size() > 0) {
-    findings.push_back(condition_number(correlation));
-    findings.push_back(collinear_columns(p, correlation));
-  }
-  if (p.model.classifies()) findings.push_back(separable_classes(p));
-  if (p.penalties.count > 1 && p.penalties.count <= most_columns)
-    findings.push_back(penalties_told_apart(p, theta));
+std::vector<DataFinding> diagnose(const Prepared& p, const Vec& theta, const DiagnosisOptions& options) {
+  const Index thetas = p.penalties.thetas() + (p.elastic() ? 1 : 0);
+  if (theta.size() != thetas)
+    throw InvalidInput(fmt::format("diagnose: θ has {} elements; these penalties have {}", theta.size(), thetas));
+  if (!(options.affordable > 0))
+    throw InvalidInput(fmt::format("DiagnosisOptions.affordable = {}; it must be positive", options.affordable));
+  const Columns columns = columns_of(p, options);
+  std::vector<DataFinding> findings{rows_per_coefficient(p), constant_columns(p, columns)};
+  const auto look = [&](std::string_view name, const auto& at) {
+    if (const auto why = bilevel::stop_wanted(options.stop))
+      findings.push_back(not_looked_at(std::string(name), sentence(*why)));
+    else
+      findings.push_back(at());
+  };
+  const auto at_correlations = [&](std::string_view name, const auto& at) {
+    look(name, [&] {
+      return columns.why_not.empty() ? at() : not_looked_at(std::string(name), columns.why_not);
+    });
+  };
+  at_correlations("condition-number", [&] { return condition_number(columns); });
+  at_correlations("collinear-columns", [&] { return collinear_columns(p, columns); });
+  if (p.model.classifies()) look("separable-classes", [&] { return separable_classes(p, options); });
+  if (p.penalties.count > 1)
+    look(told_apart_name, [&] { return penalties_told_apart(p, theta, options); });
   return findings;
 }
 

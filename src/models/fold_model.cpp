@@ -1,14 +1,14 @@
 #include "fold_model.hpp"
 
-#include <cmath>
 #include <utility>
 
 #include <bilevel/gradient/automatic.hpp>
 #include <bilevel/gradient/in_units.hpp>
 #include <bilevel/gradient/make_estimator.hpp>
 #include <bilevel/inner/make_inner_solver.hpp>
-#include <bilevel/problems/lasso.hpp>
 #include <bilevel/problems/penalised_model.hpp>
+
+#include "coordinate_descent.hpp"
 
 namespace bilevel::models {
 namespace {
@@ -92,51 +92,18 @@ class SmoothFold final : public FoldModel {
   std::unique_ptr<bilevel::InnerSolver<Vec>> inner_;
 };
 
-bilevel::Status status_of(const Lasso::Settled& settled, const Lasso& problem) {
-  if (settled.converged) return bilevel::Status::converged;
-  return bilevel::stop_wanted(problem.stop_token()).value_or(bilevel::Status::stalled);
-}
-
-class CoordinateDescent final : public bilevel::InnerSolver<Vec> {
- public:
-  explicit CoordinateDescent(Lasso& problem) : problem_(problem) {}
-  std::string_view name() const override { return "coordinate-descent"; }
-  bilevel::Solution<Vec> solve(const Vec& theta, double beta, const Vec& start) override {
-    if (beta != 0) throw InvalidInput("coordinate-descent: the lasso cannot be nudged");
-    Lasso::Settled settled = problem_.settle(theta, start, tolerance_);
-    bilevel::Solution<Vec> s;
-    s.phi = std::move(settled.phi);
-    s.value = settled.value;
-    s.residual_norm = settled.kkt;
-    s.tolerance = tolerance_;
-    s.iterations = settled.sweeps;
-    s.status = status_of(settled, problem_);
-    s.message = std::move(settled.message);
-    s.cost.inner_gradients = settled.passes;
-    return s;
-  }
-  void set_tolerance(double tolerance) override { tolerance_ = tolerance; }
-
- private:
-  Lasso& problem_;
-  double tolerance_ = 1e-10;
-};
-
 class LassoFold final : public FoldModel {
  public:
   LassoFold(const Prepared& p, const Split& part)
       : model_(p.samples, part.training, part.validation, part.standardisation, p.penalties,
                p.model == Model::elastic_net, p.intercept),
-        inner_(model_),
-        log_scale_(std::log(p.target_scale)) {
+        prepared_(p),
+        inner_(model_) {
     use(p.penalties);
   }
 
-  /// |φ| scales with the target and φ² with its square, so λ₁ of the scaled target is smaller and λ₂ is not.
   void use(PenaltyMap penalties) override {
-    if (penalties.offset.size() == 0) penalties.offset = Vec::Zero(model_.features());
-    penalties.offset.array() -= log_scale_;
-    model_.set_penalty_map(std::move(penalties));
+    model_.set_penalty_map(of_scaled_target(std::move(penalties), prepared_));
   }
 
   Settled settle(const Vec& theta, const Vec* warm, double tolerance) override {
@@ -182,8 +149,8 @@ class LassoFold final : public FoldModel {
 
  private:
   Lasso model_;
+  const Prepared& prepared_;
   CoordinateDescent inner_;
-  double log_scale_;
 };
 
 }  // namespace

@@ -1,20 +1,103 @@
 #include <bilevel/models/problem.hpp>
 
+#include <cmath>
 #include <utility>
 
+#include <bilevel/gradient/in_units.hpp>
+#include <bilevel/gradient/make_estimator.hpp>
+
+#include "coordinate_descent.hpp"
 #include "fold_model.hpp"
+#include "tune_run.hpp"
 
 namespace bilevel::models {
+namespace {
+
+using bilevel::problems::Lasso;
+using bilevel::problems::PenalisedModel;
+
+bool is_lasso(const Prepared& p) {
+  return p.model == Model::lasso || p.elastic();
+}
+
+std::unique_ptr<PenalisedModel> smooth(const Prepared& p, const Split& split) {
+  return std::make_unique<PenalisedModel>(make_loss(p, split.training), make_loss(p, split.validation),
+                                          split.standardisation, p.penalties, p.intercept);
+}
+
+PosedFold posed_fold(const Prepared& p, const Split& split) {
+  PosedFold fold;
+  if (is_lasso(p)) {
+    auto lasso = std::make_unique<Lasso>(p.samples, split.training, split.validation, split.standardisation,
+                                         of_scaled_target(p.penalties, p), p.elastic(), p.intercept);
+    fold.inner = std::make_unique<CoordinateDescent>(*lasso);
+    fold.equilibrium = std::move(lasso);
+  } else {
+    auto model = smooth(p, split);
+    fold.problem = model.get();
+    fold.units = model.get();
+    fold.equilibrium = std::move(model);
+  }
+  return fold;
+}
+
+}  // namespace
+
+double LogPrior::value(const Vec& theta) const {
+  return precision > 0 ? 0.5 * precision * (theta.head(parts).array() - centre).square().sum() : 0;
+}
+
+Posed pose(const Prepared& p, const TuneOptions& options, const TuneControl& control) {
+  if (options.penalty == Penalty::automatic)
+    throw InvalidInput(
+        "TuneOptions.penalty: the data choose a family while they are tuned; name one of global, per-feature, "
+        "per-group, per-class");
+  bilevel::Stopwatch watch;
+  Posed posed;
+  for (const Split& split : p.folds) posed.folds.push_back(posed_fold(p, split));
+  posed.lower = options.lower;
+  posed.upper = options.upper;
+  posed.initial = posed.folds.front().equilibrium->initial_theta();
+  // Lasso's own is for the scaled target.
+  if (is_lasso(p)) posed.initial.head(p.penalties.count).array() += std::log(p.target_scale);
+  posed.start = posed.initial;
+  if (p.penalties.count < 2 || !std::isfinite(options.prior_width)) return posed;
+  const auto family = Run(options, p, control).asked();
+  posed.seconds = watch.seconds();
+  if (!family) {
+    posed.status = control.interrupted() ? bilevel::Status::interrupted : bilevel::Status::time_limit;
+    return posed;
+  }
+  posed.prior = {family->precision, family->centre, family->parts};
+  posed.start = family->start;
+  posed.lower = family->box.lower.minCoeff();
+  return posed;
+}
+
+std::unique_ptr<bilevel::Estimator<Vec>> make_estimator(std::string_view method, PosedFold& fold,
+                                                        bilevel::InnerSolver<Vec>& inner,
+                                                        const bilevel::EstimatorOptions& options) {
+  auto made = fold.problem ? bilevel::make_estimator<Vec>(method, *fold.problem, inner, options)
+                           : bilevel::make_estimator<Vec>(method, *fold.equilibrium, inner, options);
+  if (fold.units) made = std::make_unique<bilevel::InUnits<Vec>>(std::move(made), *fold.units);
+  return made;
+}
+
+std::unique_ptr<bilevel::Estimator<Vec>> with_prior(std::unique_ptr<bilevel::Estimator<Vec>> estimator,
+                                                    const LogPrior& prior) {
+  if (!(prior.precision > 0)) return estimator;
+  Family family;
+  family.precision = prior.precision;
+  family.centre = prior.centre;
+  family.parts = prior.parts;
+  return std::make_unique<WithPrior>(std::move(estimator), family);
+}
 
 std::vector<std::unique_ptr<bilevel::Problem<Vec>>> make_problems(const Prepared& p) {
-  if (p.model == Model::lasso || p.model == Model::elastic_net)
-    throw InvalidInput(fmt::format(
-        "{} minimises no smooth loss, which most estimators need: bilevel tune takes it", name(p.model)));
+  if (is_lasso(p))
+    throw InvalidInput(fmt::format("{} minimises no smooth loss: pose() makes an equilibrium of it", name(p.model)));
   std::vector<std::unique_ptr<bilevel::Problem<Vec>>> problems;
-  for (const Split& split : p.folds)
-    problems.push_back(std::make_unique<bilevel::problems::PenalisedModel>(
-        make_loss(p, split.training), make_loss(p, split.validation), split.standardisation, p.penalties,
-        p.intercept));
+  for (const Split& split : p.folds) problems.push_back(smooth(p, split));
   return problems;
 }
 

@@ -39,6 +39,8 @@ class Run {
   }
 
   Tuned run();
+  /// The family that was asked for, with its prior, at the best single λ; none where there was no time for it.
+  std::optional<Family> asked();
 
  private:
   bool search_grid();

@@ -43,8 +43,42 @@ TEST(OwnData, SolveEndsWhereTuneDoes) {
       << "tune may stay on its grid where few rows judge";
   EXPECT_LE(solved["outer_value"].get<double>(), tuned["validation_loss"].get<double>() + 1e-9);
   EXPECT_EQ(solved["data"], tuned["data"]);
+  const json many = run_json("tune " + common + "per-feature --bounds -10:10", 0),
+             again = run_json("solve " + common + "per-feature --bounds -10:10", 0);
+  ASSERT_EQ(again["theta"].size(), many["penalties"].size());
+  for (std::size_t k = 0; k < again["theta"].size(); ++k)
+    EXPECT_NEAR(again["theta"][k].get<double>(), many["penalties"][k]["log_lambda"].get<double>(), 1e-3);
+  EXPECT_EQ(again["problem"]["prior"]["width"], 0.5);
   const json searched = run_json("solve " + common + "global --optimizer nlopt-bobyqa --budget 60", 1);
   EXPECT_NEAR(searched["outer_value"].get<double>(), solved["outer_value"].get<double>(), 1e-6);
+}
+
+TEST(OwnData, SearchesLookAtTheMeanOfTheFolds) {
+  const std::string data = data_file("own.csv", 120, "2", 12), common = "solve " + data + " --cv 3 --penalty global";
+  const json solved = run_json(common, 0),
+             searched = run_json(common + " --optimizer nlopt-bobyqa --budget 60", 1);
+  EXPECT_NEAR(searched["outer_value"].get<double>(), solved["outer_value"].get<double>(), 1e-7);
+  EXPECT_NEAR(searched["theta"][0].get<double>(), solved["theta"][0].get<double>(), 1e-2);
+}
+
+TEST(OwnData, LassoToo) {
+  const std::string data = data_file("own.csv", 90, "number", 14) + " --model lasso --cv 3";
+  const json j = run_json("compare " + data, 0);
+  EXPECT_EQ(j["inner"], "coordinate-descent");
+  EXPECT_LE(named(j["estimates"], "implicit-cg-preconditioned")["relative_error"].get<double>(), 1e-8);
+  EXPECT_TRUE(named(j["estimates"], "ep-central").contains("reason"));
+  EXPECT_EQ(run_json("doctor " + data, 0)["status"], "healthy");
+  EXPECT_EQ(run_json("solve " + data, 0)["status"], "converged");
+  const Result r = run("solve " + data + " --inner lbfgs");
+  EXPECT_EQ(r.code, 2);
+  EXPECT_NE(r.err.find("coordinate-descent only"), std::string::npos) << r.err;
+}
+
+TEST(OwnData, DoctorTakesConstantsThatAreNotStandardised) {
+  std::string text = "a,same,answer\n";
+  for (int i = 0; i < 60; ++i) text += fmt::format("{},7,{}\n", i % 7, i * i % 11);
+  const json j = run_json("doctor --no-standardize " + write("still.csv", text), 0);
+  EXPECT_EQ(named(j["findings"], "constant-columns")["columns"], json{"same"});
 }
 
 TEST(OwnData, DoctorSaysWhatAStatisticianWould) {
@@ -71,10 +105,9 @@ TEST(OwnData, WhatMakesNoSenseIsRefused) {
       {"doctor " + data + " --samples 7", "--samples"},
       {"compare --problem ridge --model ridge", "--model"},
       {"doctor --problem ridge --target x", "--target"},
-      {"compare " + data + " --model lasso", "smooth"},
+      {"solve " + data + " --prior-width 1", "many penalties"},
       {"compare " + data + " --penalty auto", "bilevel tune"},
       {"compare " + data + " --penalty sometimes", "per-group"},
-      {"solve " + data + " --optimizer nlopt-bobyqa", "--validation"},
       {"solve " + data + " --json " + data, "is an input"},
       {"compare nowhere.csv", "nowhere.csv"},
       {"compare " + data + " --cv 1", "--cv 1"},

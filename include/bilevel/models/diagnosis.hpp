@@ -1,10 +1,12 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <bilevel/models/prepared.hpp>
+#include <bilevel/outcome/stop_token.hpp>
 
 namespace bilevel::models {
 
@@ -15,19 +17,31 @@ struct DataFinding {
   std::string sentence;  ///< with the numbers in it
   std::vector<std::string> columns = {};                     ///< features or penalties that it is about
   std::vector<std::pair<std::string, double>> numbers = {};  ///< by name; NaN where one is not known
+  bool looked_at = true;  ///< else the sentence says why not, and `good` is false: nothing is known
 };
 
-/// Looks at the training rows of the final model, and at what the validation rows say of the penalties at θ
-/// (log λ, one for each penalty of `prepared`):
-///   rows-per-coefficient     how many training rows there are for each coefficient
-///   constant-columns         features that never change
-///   condition-number         of the standardised design, √(largest/least eigenvalue of its correlation
-///   matrix) collinear-columns        each feature that the ones before it predict with R² > 0.99, and from
-///   which separable-classes        whether some direction, or a feature alone, tells the classes apart
-///   without a mistake penalties-told-apart     directions of θ in which no validation loss changes:
-///   penalties of no effect, penalties
-///                            that act alike
-/// Designs of more than 2,000 columns have no condition number and no collinear columns.
-std::vector<DataFinding> diagnose(const Prepared& prepared, const Vec& theta);
+struct DiagnosisOptions {
+  std::uint64_t seed = 1;  ///< of the validation rows that are asked about penalties
+  /// Floating-point operations that one finding may take, by an estimate made beforehand; > 0. The default is
+  /// a minute or so of one core.
+  double affordable = 2e11;
+  const bilevel::StopToken* stop = nullptr;  ///< what is left is not looked at where it says so
+};
+
+/// Looks at the training rows of the final model, by their weights, and at what the validation rows say of the
+/// penalties at θ (log λ, one for each penalty of `prepared`, log λ₂ of the elastic net last):
+///   rows-per-coefficient   training rows, of classes those of the rarest, for each coefficient; 10 are enough
+///                          without a penalty
+///   constant-columns       features that never change
+///   condition-number       √(largest/least eigenvalue) of the correlations of those that do
+///   collinear-columns      each feature that the ones before it predict with R² > 0.99, and from which
+///   separable-classes      whether a feature alone (looked for in full, quasi-complete separation too) or some
+///                          direction (as a weakly penalised fit finds one) tells the classes apart without a
+///                          mistake
+///   penalties-told-apart   directions of θ in which no validation loss changes: penalties of no effect,
+///                          penalties that act alike
+/// What has more than 2,000 columns or penalties, or takes more than is affordable, is not looked at, and the
+/// finding says so. Throws InvalidInput for a θ of another size.
+std::vector<DataFinding> diagnose(const Prepared& prepared, const Vec& theta, const DiagnosisOptions& options = {});
 
 }  // namespace bilevel::models
