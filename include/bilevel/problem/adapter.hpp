@@ -258,11 +258,16 @@ template <class Given, class T>
 using VectorFor = typename std::conditional_t<std::is_void_v<Given>, VectorOf<std::remove_reference_t<T>>,
                                               std::type_identity<Given>>::type;
 
+/// What is a Problem or an Equilibrium already.
+template <class T>
+concept IsProblem = requires(std::remove_reference_t<T>& t) { []<class V>(Equilibrium<V>&) {}(t); };
+
 /// Makes a problem of a plain struct (see Oracles), or an equilibrium where it has `residual` and no
 /// `inner`. The struct is moved in; std::ref(struct) refers to it instead.
 template <class Given = void, class Argument>
 auto make_problem(Argument oracles) {
   using T = typename HeldBy<Argument>::type;
+  static_assert(!IsProblem<T>, "bilevel: this is a problem already; use it as it is");
   using V = VectorFor<Given, T>;
   static_assert(Vector<V>,
                 "bilevel: Space<V> is not specialised for what initial_phi() returns; name the vector type "
