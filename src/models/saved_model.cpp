@@ -5,8 +5,8 @@
 #include <functional>
 #include <optional>
 
-#include <bilevel/encoding/foreign_json.hpp>
 #include <bilevel/files/atomic_file.hpp>
+#include "encoding/foreign_json.hpp"
 
 #include <bilevel/data/moments.hpp>
 #include <bilevel/version.hpp>

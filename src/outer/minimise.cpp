@@ -56,13 +56,15 @@ void refuse_unused(const MinimiseOptions& o, const Resolved& found, Violations& 
   if (!steps)
     v.require(false, "inner", inner, fmt::format("is not used by {}, which settles by springs", estimator));
   else if (!o.estimator.name())
-    v.require(false, "inner", inner,
-              fmt::format("is not used by {}: it differentiates the `step` among its own options", estimator));
+    v.require(
+        false, "inner", inner,
+        fmt::format("is not used by {}: it differentiates the `step` among its own options", estimator));
   else
-    v.require(!validate(*found.inner).empty() || differentiable(*found.inner), "inner", inner,
-              fmt::format("has no derivative that {} could take; choose gradient-descent, heavy-ball, nesterov "
-                          "or adam",
-                          estimator));
+    v.require(
+        !validate(*found.inner).empty() || differentiable(*found.inner), "inner", inner,
+        fmt::format("has no derivative that {} could take; choose gradient-descent, heavy-ball, nesterov "
+                    "or adam",
+                    estimator));
 }
 
 Violations resolve_all(const MinimiseOptions& o, Resolved& found) {

@@ -18,14 +18,10 @@ class Written {
  private:
   template <class Number>
   requires std::is_arithmetic_v<Number>
-  void one(Number x) {
-    text_ += fmt::format("{} ", x);
-  }
+  void one(Number x) { text_ += fmt::format("{} ", x); }
   template <class Enumerator>
   requires std::is_enum_v<Enumerator>
-  void one(Enumerator x) {
-    one(static_cast<int>(x));
-  }
+  void one(Enumerator x) { one(static_cast<int>(x)); }
   void one(const std::optional<double>& x) { one(x.value_or(unknown)); }
   template <class... Choices>
   void one(const std::variant<Choices...>& choice) {
@@ -149,9 +145,8 @@ class Written {
 }  // namespace
 
 std::string identity_of(const MinimiseChoices& choices) {
-  return fmt::format(
-      "inner {}, options {:016x}", name(choices.inner),
-      checksum(Written().add(choices.inner, choices.estimator, choices.optimizer).text()));
+  return fmt::format("inner {}, options {:016x}", name(choices.inner),
+                     checksum(Written().add(choices.inner, choices.estimator, choices.optimizer).text()));
 }
 
 }  // namespace bilevel::detail

@@ -202,15 +202,17 @@ TEST(Minimise, SaysAllThatIsWrongAtOnceBeforeAnyWork) {
   expect_parts(refusal_of({.estimator = "implicit-cg-recycled"}),
                {"was removed in 0.1.0", "use implicit-cg-inherited"});
   expect_parts(refusal_of({.optimizer = "nlopt-bobyqa"}), {"nlopt-bobyqa", "a search", "search()"});
-  expect_parts(refusal_of({.inner = "nwton", .estimator = AutomaticOptions{.beta = unknown}, .start = Vec::Zero(3)}),
-               {"nwton", "auto.beta = nan", "a vector of 3"});
-  expect_parts(refusal_of({.start = Vec::Zero(3)}), {"minimise.start = a vector of 3", "as many elements as theta, 1"});
+  expect_parts(
+      refusal_of({.inner = "nwton", .estimator = AutomaticOptions{.beta = unknown}, .start = Vec::Zero(3)}),
+      {"nwton", "auto.beta = nan", "a vector of 3"});
+  expect_parts(refusal_of({.start = Vec::Zero(3)}),
+               {"minimise.start = a vector of 3", "as many elements as theta, 1"});
   EXPECT_TRUE(MinimiseOptions{}.validate().empty());
 }
 
 TEST(Minimise, EstimatorsThatSettleThemselvesLeaveNoOptionUnread) {
-  for (const EstimatorChoice& choice : std::initializer_list<EstimatorChoice>{
-           UnrolledOptions{}, ForwardModeOptions{}, AgnosticOptions{}}) {
+  for (const EstimatorChoice& choice :
+       std::initializer_list<EstimatorChoice>{UnrolledOptions{}, ForwardModeOptions{}, AgnosticOptions{}}) {
     expect_parts(refusal_of({.inner = HeavyBallOptions{}, .estimator = choice}),
                  {"minimise.inner = heavy-ball", name(choice)});
     expect_parts(refusal_of({.estimator = choice, .phase_1 = {.max_iterations = 7}}),
@@ -219,8 +221,8 @@ TEST(Minimise, EstimatorsThatSettleThemselvesLeaveNoOptionUnread) {
   // By name, an estimator of steps has none of its own yet.
   const Summary s =
       minimise(CurvedKeptLine{}, {.inner = GradientDescentOptions{.step = 0.05}, .estimator = "unrolled"});
-  const Summary same = minimise(
-      CurvedKeptLine{}, {.estimator = UnrolledOptions{.step = GradientDescentOptions{.step = 0.05}}});
+  const Summary same = minimise(CurvedKeptLine{},
+                                {.estimator = UnrolledOptions{.step = GradientDescentOptions{.step = 0.05}}});
   EXPECT_EQ(s.theta, same.theta);
   EXPECT_EQ(s.cost.inner_gradients, same.cost.inner_gradients);
   EXPECT_NE(s.cost.inner_gradients,
