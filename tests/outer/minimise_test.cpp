@@ -172,6 +172,49 @@ TEST(Minimise, TakesAnyVectorType) {
   EXPECT_LE((s.theta - *original->best_theta()).norm(), 1e-6);
 }
 
+/// Hands out one φ and one π, whose elements it uses again for every estimate: here the number of the
+/// estimate.
+struct Reusing final : Estimator<conformance::BlockVector> {
+  using V = conformance::BlockVector;
+  std::string_view name() const override { return "reusing"; }
+  Estimate<V> estimate(const V& theta, const Warm<V>&) override {
+    ++calls;
+    Space<V>::fill(calls, state);
+    Estimate<V> e;
+    e.gradient = duplicate(theta);
+    Space<V>::fill(1, e.gradient);
+    e.outer_value = e.corrected_value = calls;
+    e.phi = e.pi = state;
+    e.status = Status::converged;
+    return e;
+  }
+  V initial_phi() const override { return V(4); }
+  V initial_theta() const override { return V(2); }
+  V state{4};
+  double calls = 0;
+};
+
+/// Accepts the first point and none after it.
+struct FirstOnly final : Optimizer {
+  std::string_view name() const override { return "first-only"; }
+  void begin(const Box&) override {}
+  Move advance(double, const Vec&, Vec&) override { return moves++ == 0 ? Move::accepted : Move::rejected; }
+  OptimizerState save() const override { return {}; }
+  void load(const OptimizerState&) override {}
+  int moves = 0;
+};
+
+TEST(Solve, KeepsStatesOfItsOwn) {
+  Reusing estimator;
+  FirstOnly optimizer;
+  const Summary s =
+      solve<conformance::BlockVector>(estimator, optimizer, estimator.initial_theta(),
+                                      {.tolerances = ToleranceSchedule::fixed(1e-3, 1e-3),
+                                       .callback = [&](const HistoryEntry&) { return estimator.calls < 3; }});
+  EXPECT_EQ(estimator.calls, 3);
+  EXPECT_EQ(s.phi, Vec::Ones(4)) << "those of an estimate that was not accepted";
+}
+
 TEST(Minimise, KeepsItsOptionsByValue) {
   MinimiseOptions options;
   {
