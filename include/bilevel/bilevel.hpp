@@ -1,6 +1,7 @@
 #pragma once
 
-// Everything public, room by room.
+// Problems, gradients and solvers, room by room. A person's data has <bilevel/models/tune.hpp> and its
+// neighbours, networks <bilevel/networks/train.hpp>.
 #include <bilevel/adjoint/make_adjoint_solver.hpp>
 #include <bilevel/data/moments.hpp>
 #include <bilevel/data/read.hpp>

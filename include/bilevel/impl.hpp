@@ -29,6 +29,7 @@
 #include <bilevel/gradient/impl/nudged_phases.hpp>
 #include <bilevel/gradient/impl/random_difference.hpp>
 #include <bilevel/gradient/impl/response.hpp>
+#include <bilevel/gradient/impl/sensitivity.hpp>
 #include <bilevel/gradient/impl/settle_and_certify.hpp>
 #include <bilevel/gradient/impl/settled_value.hpp>
 #include <bilevel/gradient/impl/spectrum.hpp>
@@ -56,3 +57,4 @@
 #include <bilevel/outer/impl/solve.hpp>
 #include <bilevel/problem/impl/check.hpp>
 #include <bilevel/problem/impl/check_constants.hpp>
+#include <bilevel/space/impl/lanczos.hpp>

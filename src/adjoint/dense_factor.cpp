@@ -1,10 +1,10 @@
-#include <bilevel/adjoint/dense_factor.hpp>
+#include <bilevel/adjoint/impl/dense_factor.hpp>
 
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
-#include <Eigen/Eigenvalues>
+#include <bilevel/space/decompositions.hpp>
 
 namespace bilevel {
 
@@ -42,8 +42,7 @@ void DenseFactor::factor_symmetric(const Eigen::MatrixXd& matrix, double roundof
     }
     cholesky_.reset();
   }
-  const Eigen::VectorXd eigenvalues =
-      Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(matrix, Eigen::EigenvaluesOnly).eigenvalues();
+  const Eigen::VectorXd eigenvalues = symmetric_eigenvalues(matrix);
   ++factorizations_;
   smallest_ = eigenvalues[0];
   largest_ = eigenvalues[eigenvalues.size() - 1];

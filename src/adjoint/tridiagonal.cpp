@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include <Eigen/Eigenvalues>
+#include <bilevel/space/decompositions.hpp>
 
 namespace bilevel {
 
@@ -24,10 +24,8 @@ std::pair<double, double> Tridiagonal::extremes() const {
   const Eigen::VectorXd diagonal = Eigen::Map<const Eigen::VectorXd>(diagonal_.data(), rows);
   const Eigen::VectorXd coupling = Eigen::Map<const Eigen::VectorXd>(coupling_.data(), rows - 1);
   if (!diagonal.allFinite() || !coupling.allFinite()) return {unknown, unknown};
-  Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver;
-  solver.computeFromTridiagonal(diagonal, coupling, Eigen::EigenvaluesOnly);
-  if (solver.info() != Eigen::Success) return {unknown, unknown};
-  return {solver.eigenvalues()[0], solver.eigenvalues()[rows - 1]};
+  const Eigen::VectorXd values = tridiagonal_eigenvalues(diagonal, coupling);
+  return {values[0], values[rows - 1]};
 }
 
 }  // namespace bilevel

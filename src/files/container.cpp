@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <bilevel/encoding/foreign_json.hpp>
+#include "encoding/foreign_json.hpp"
 
 namespace bilevel {
 namespace {

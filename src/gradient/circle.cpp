@@ -5,7 +5,7 @@
 #include <limits>
 #include <numbers>
 
-#include <Eigen/Eigenvalues>
+#include <bilevel/space/decompositions.hpp>
 
 namespace bilevel {
 namespace {
@@ -78,18 +78,16 @@ Disc Circle::measure(const Eigen::VectorXd& phi, const Eigen::VectorXd& theta) {
   problem_.complex_hessian(moved_, theta, 1, hessian_);
   const Eigen::MatrixXd outer = hessian_.real() - inner;
   if (!inner.allFinite() || !outer.allFinite()) return disc;
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> spectrum(inner, Eigen::EigenvaluesOnly);
-  disc.mu = spectrum.eigenvalues()[0];
-  disc.smoothness = spectrum.eigenvalues()[phi.size() - 1];
+  const Eigen::VectorXd spectrum = symmetric_eigenvalues(inner);
+  disc.mu = spectrum[0];
+  disc.smoothness = spectrum[phi.size() - 1];
   disc.outer_smoothness = outer.norm();
   disc.source = "generalised eigenvalues at the settled state";
   if (!(disc.mu > 0)) {
     disc.radius = 0;
     return disc;
   }
-  const Eigen::GeneralizedSelfAdjointEigenSolver<Eigen::MatrixXd> pencil(outer, inner,
-                                                                         Eigen::EigenvaluesOnly);
-  disc.radius = 1 / pencil.eigenvalues().cwiseAbs().maxCoeff();
+  disc.radius = 1 / generalised_eigenvalues(outer, inner).cwiseAbs().maxCoeff();
   return disc;
 }
 
@@ -186,13 +184,12 @@ bool Circle::refuse(CircleFindings& findings, const Eigen::VectorXd& theta, Comp
     return say(Status::not_finite, fmt::format("the complex Hessian at b = {} is not finite", text(b)));
   cholesky_.compute(real_part_);
   if (cholesky_.info() == Eigen::Success) return false;
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> spectrum(real_part_, Eigen::EigenvaluesOnly);
   return say(
       Status::negative_curvature,
       fmt::format("Re(H + bG) has the eigenvalue {:.4g} at b = {}, so the circle may reach round a pole of "
                   "the nudged equilibria, where Newton still converges and the result is wrong: take a "
                   "smaller beta",
-                  spectrum.eigenvalues()[0], text(b)));
+                  symmetric_eigenvalues(real_part_)[0], text(b)));
 }
 
 CircleFindings Circle::run(const Eigen::VectorXd& phi, const Eigen::VectorXd& theta, double beta,

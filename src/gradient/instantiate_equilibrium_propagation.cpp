@@ -30,27 +30,6 @@ std::string name(const EquilibriumPropagationOptions& options) {
   return fmt::format("ep-forward-{}", options.points);
 }
 
-std::vector<std::string> equilibrium_propagation_names() {
-  std::vector<std::string> names;
-  for (int p = Stencil::least_points; p <= Stencil::most_points; ++p)
-    names.push_back(fmt::format("ep-forward-{}", p));
-  names.push_back("ep-central");
-  names.push_back("ep-random-sign");
-  return names;
-}
-
-EquilibriumPropagationOptions equilibrium_propagation_options(std::string_view name,
-                                                              EquilibriumPropagationOptions options) {
-  for (const Nudge nudge : {Nudge::forward, Nudge::central, Nudge::random_sign})
-    for (int p = Stencil::least_points; p <= Stencil::most_points; ++p) {
-      options.nudge = nudge;
-      options.points = nudge == Nudge::forward ? p : 2;
-      if (bilevel::name(options) == name) return options;
-    }
-  throw InvalidInput(fmt::format("there is no equilibrium propagation '{}'; there are: {}", name,
-                                 fmt::join(equilibrium_propagation_names(), ", ")));
-}
-
 template class NudgedPhases<Eigen::VectorXd>;
 template class NudgedPhases<Eigen::VectorXf>;
 template class EquilibriumPropagation<Eigen::VectorXd>;

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <random>
 
-#include <Eigen/Eigenvalues>
+#include <bilevel/space/decompositions.hpp>
 
 #include <bilevel/problem/gamma.hpp>
 #include <bilevel/space/cholesky.hpp>
@@ -35,20 +35,18 @@ Spectrum dense_spectrum(const Eigen::MatrixXd& matrix, bool symmetric, double er
   if (matrix.rows() == 0 || !matrix.allFinite()) return {};
   Spectrum s;
   if (symmetric) {
-    const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> eigen(matrix, Eigen::EigenvaluesOnly);
-    if (eigen.info() != Eigen::Success) return {};
-    s.smallest = eigen.eigenvalues()[0];
-    s.largest = eigen.eigenvalues()[matrix.rows() - 1];
+    const Eigen::VectorXd values = symmetric_eigenvalues(matrix);
+    s.smallest = values[0];
+    s.largest = values[matrix.rows() - 1];
   } else {
     // The eigenvalues of [0 A; Aᵀ 0] are ±σ, each to the same absolute accuracy as those of A were it
     // symmetric.
     const Index n = matrix.rows();
     Eigen::MatrixXd doubled = Eigen::MatrixXd::Zero(2 * n, 2 * n);
     doubled.bottomLeftCorner(n, n) = matrix.transpose();
-    const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> eigen(doubled, Eigen::EigenvaluesOnly);
-    if (eigen.info() != Eigen::Success) return {};
-    s.smallest = eigen.eigenvalues()[n];
-    s.largest = eigen.eigenvalues()[2 * n - 1];
+    const Eigen::VectorXd values = symmetric_eigenvalues(doubled);
+    s.smallest = values[n];
+    s.largest = values[2 * n - 1];
   }
   // Backward stable: each value is off by a small multiple of n·u·‖A‖, and by the error of the matrix (Weyl).
   const double slack = 20 * static_cast<double>(matrix.rows()) * 0x1p-53 * matrix.norm() + error;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include <bilevel/problem/gamma.hpp>
-#include <bilevel/threads/side_by_side.hpp>
+#include "threads/side_by_side.hpp"
 
 namespace bilevel {
 

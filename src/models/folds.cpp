@@ -6,7 +6,7 @@
 #include <utility>
 
 #include <bilevel/gradient/sum_of_estimators.hpp>
-#include <bilevel/threads/side_by_side.hpp>
+#include "threads/side_by_side.hpp"
 
 namespace bilevel::models {
 

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <functional>
 
-#include <bilevel/encoding/foreign_json.hpp>
 #include <bilevel/encoding/utf8.hpp>
 #include <bilevel/files/atomic_file.hpp>
+#include "encoding/foreign_json.hpp"
 
 #include <bilevel/data/moments.hpp>
 #include <bilevel/version.hpp>

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <bilevel/encoding/foreign_json.hpp>
+#include "encoding/foreign_json.hpp"
 
 namespace bilevel::models {
 namespace {

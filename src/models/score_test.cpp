@@ -5,7 +5,7 @@
 #include <limits>
 #include <random>
 
-#include <bilevel/threads/side_by_side.hpp>
+#include "threads/side_by_side.hpp"
 
 namespace bilevel::models {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <bilevel/files/atomic_file.hpp>
 #include <bilevel/encoding/base64.hpp>
-#include <bilevel/encoding/foreign_json.hpp>
+#include "encoding/foreign_json.hpp"
 
 #include "files/read_own.hpp"
 

@@ -1,10 +1,10 @@
-#include <bilevel/outer/kink.hpp>
+#include <bilevel/outer/impl/kink.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <random>
 
-#include <Eigen/QR>
+#include <bilevel/space/decompositions.hpp>
 
 namespace bilevel {
 namespace {
@@ -46,7 +46,7 @@ Vec nonnegative_least_squares(const Mat& a, const Vec& b) {
     while (!set.empty()) {
       Mat part(a.rows(), static_cast<Index>(set.size()));
       for (std::size_t k = 0; k < set.size(); ++k) part.col(static_cast<Index>(k)) = a.col(set[k]);
-      const Vec z = part.colPivHouseholderQr().solve(b);
+      const Vec z = least_squares(part, b);
       double step = 1;
       for (std::size_t k = 0; k < set.size(); ++k) {
         const double to = z[static_cast<Index>(k)], from = x[set[k]];

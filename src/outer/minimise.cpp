@@ -39,6 +39,34 @@ struct Resolved {
   const OptimizerChoice* optimizer = nullptr;
 };
 
+bool settles_itself(const EstimatorChoice& choice) {
+  return differentiates_steps(choice) || std::holds_alternative<AgnosticOptions>(choice);
+}
+
+/// What an estimator that settles by itself would leave unread.
+void refuse_unused(const MinimiseOptions& o, const Resolved& found, Violations& v) {
+  const std::string estimator = name(*found.estimator);
+  const bool steps = differentiates_steps(*found.estimator);
+  v.require(o.phase_1 == MinimiserOptions{}, "phase_1", "given",
+            fmt::format("is not read by {}: {}", estimator,
+                        steps ? "say its limits in the estimator's own `run`"
+                              : "it settles by springs; make the four objects to set their limits"));
+  if (!found.inner) return;
+  const auto inner = name(*found.inner);
+  if (!steps)
+    v.require(false, "inner", inner, fmt::format("is not used by {}, which settles by springs", estimator));
+  else if (!o.estimator.name())
+    v.require(
+        false, "inner", inner,
+        fmt::format("is not used by {}: it differentiates the `step` among its own options", estimator));
+  else
+    v.require(
+        !validate(*found.inner).empty() || differentiable(*found.inner), "inner", inner,
+        fmt::format("has no derivative that {} could take; choose gradient-descent, heavy-ball, nesterov "
+                    "or adam",
+                    estimator));
+}
+
 Violations resolve_all(const MinimiseOptions& o, Resolved& found) {
   Violations v("minimise");
   if (o.inner)
@@ -49,6 +77,7 @@ Violations resolve_all(const MinimiseOptions& o, Resolved& found) {
     return complaint_of(optimizer_named)(name);
   });
   v.require(o.start.allFinite(), "start", "a vector", "must hold neither NaN nor infinity");
+  if (found.estimator && settles_itself(*found.estimator)) refuse_unused(o, found, v);
   return v.add(o.phase_1.validate()).add(o.outer.validate());
 }
 
@@ -61,16 +90,24 @@ Violations MinimiseOptions::validate() const {
 
 namespace detail {
 
-MinimiseChoices choose(const MinimiseOptions& options, Index parameters, bool curvature, bool loss) {
+MinimiseChoices choose(const MinimiseOptions& options, const MinimisedProblem& problem) {
   Resolved found;
-  resolve_all(options, found).throw_if_any();
+  const Index size = options.start.size();
+  resolve_all(options, found)
+      .require(size == 0 || size == problem.parameters, "start", fmt::format("a vector of {}", size),
+               fmt::format("must have as many elements as theta, {}", problem.parameters))
+      .throw_if_any();
   MinimiseChoices choices{FixedPointOptions{}, *found.estimator, *found.optimizer};
-  if (found.inner)
+  if (found.inner) {
     choices.inner = *found.inner;
-  else if (loss && curvature && parameters <= small_enough_for_newton)
-    choices.inner = NewtonOptions{};
-  else if (loss)
-    choices.inner = LbfgsOptions{};
+    if (auto* unrolled = std::get_if<UnrolledOptions>(&choices.estimator)) unrolled->step = *found.inner;
+    if (auto* forward = std::get_if<ForwardModeOptions>(&choices.estimator)) forward->step = *found.inner;
+  } else if (problem.loss) {
+    if (problem.curvature && problem.inner_variables <= small_enough_for_newton)
+      choices.inner = NewtonOptions{};
+    else
+      choices.inner = LbfgsOptions{};
+  }
   return choices;
 }
 

@@ -197,7 +197,9 @@ double PenalisedModel::outer(const Vec& psi, const Vec&, Wanted<Vec> wanted) {
 
 void PenalisedModel::linearise(const Vec& psi, const Vec& theta, double beta,
                                std::unique_ptr<Curvature<Vec>>& reuse) {
-  if (!reuse) reuse = std::make_unique<PenalisedCurvature>(*this);
+  // One that was prepared before the model moved belongs to the place that it moved from.
+  if (auto* before = static_cast<PenalisedCurvature*>(reuse.get()); !before || &before->model != this)
+    reuse = std::make_unique<PenalisedCurvature>(*this);
   auto& c = static_cast<PenalisedCurvature&>(*reuse);
   set_penalties(theta);
   c.lambda = lambda_;

@@ -1,4 +1,4 @@
-#include <bilevel/space/lanczos.hpp>
+#include <bilevel/space/impl/lanczos.hpp>
 
 namespace bilevel {
 

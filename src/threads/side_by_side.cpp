@@ -1,4 +1,4 @@
-#include <bilevel/threads/side_by_side.hpp>
+#include "threads/side_by_side.hpp"
 
 #include "threads/pool.hpp"
 

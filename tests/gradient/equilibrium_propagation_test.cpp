@@ -8,6 +8,7 @@
 #include <bilevel/problems/log_cosh.hpp>
 #include <bilevel/problems/quadratic.hpp>
 
+#include <gradient/propagation_names.hpp>
 #include "settling.hpp"
 
 namespace bilevel {

@@ -8,6 +8,7 @@
 #include <conformance/block_vector.hpp>
 #include <conformance/translated.hpp>
 
+#include <gradient/propagation_names.hpp>
 #include "settling.hpp"
 
 namespace bilevel {

@@ -14,6 +14,7 @@
 #include <bilevel/problems/quadratic.hpp>
 #include <bilevel/problems/ridge.hpp>
 
+#include <gradient/propagation_names.hpp>
 #include "settling.hpp"
 
 namespace bilevel {

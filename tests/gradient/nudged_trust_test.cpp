@@ -7,6 +7,7 @@
 #include <bilevel/problems/pitchfork.hpp>
 #include <bilevel/problems/quadratic.hpp>
 
+#include <gradient/propagation_names.hpp>
 #include "settling.hpp"
 
 namespace bilevel {
@@ -180,8 +181,8 @@ TEST(EquilibriumPropagationTrust, InvalidInputIsRefusedBeforeAnyWork) {
   refused({.patience = 0}, "patience = 0");
   refused({.outer_tolerance = -1}, "outer_tolerance = -1");
   EXPECT_EQ((EquilibriumPropagationOptions{.points = 1, .beta = everywhere}.validate().texts().size()), 2U);
-  EXPECT_THROW(equilibrium_propagation_options("ep-forward-9"), InvalidInput);
-  EXPECT_THROW(equilibrium_propagation_options("ep"), InvalidInput);
+  EXPECT_THROW(estimator_named("ep-forward-9"), InvalidInput);
+  EXPECT_THROW(estimator_named("ep"), InvalidInput);
   auto estimator = propagation("ep-central", problem, *newton, 0);
   EXPECT_THROW(estimator.estimate(Vec::Zero(3), {}), InvalidInput);
   Settling wrong_size([](const Vec&, double beta, const Vec&) { return Vec(Vec::Zero(beta == 0 ? 4 : 5)); });

@@ -7,6 +7,7 @@
 #include <bilevel/gradient/automatic.hpp>
 #include <bilevel/gradient/equilibrium_propagation.hpp>
 #include <bilevel/gradient/exact.hpp>
+#include <gradient/propagation_names.hpp>
 
 namespace bilevel::nudged_tests {
 

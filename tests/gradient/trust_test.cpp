@@ -10,6 +10,7 @@
 #include <bilevel/problems/log_cosh.hpp>
 #include <bilevel/problems/pitchfork.hpp>
 #include <bilevel/problems/quadratic.hpp>
+#include <gradient/propagation_names.hpp>
 
 namespace bilevel {
 namespace {

@@ -9,9 +9,9 @@
 #include <bilevel/adjoint/neumann.hpp>
 #include <bilevel/gradient/forward_mode.hpp>
 #include <bilevel/gradient/unrolled.hpp>
+#include <bilevel/inner/impl/revolve.hpp>
 #include <bilevel/inner/lbfgs.hpp>
 #include <bilevel/inner/minimiser.hpp>
-#include <bilevel/inner/revolve.hpp>
 #include <bilevel/problems/registry.hpp>
 #include <conformance/block_vector.hpp>
 #include <conformance/translated.hpp>

@@ -11,11 +11,11 @@
 #include <bilevel/inner/adam.hpp>
 #include <bilevel/inner/gradient_descent.hpp>
 #include <bilevel/inner/heavy_ball.hpp>
+#include <bilevel/inner/impl/revolve.hpp>
 #include <bilevel/inner/lbfgs.hpp>
 #include <bilevel/inner/nesterov.hpp>
 #include <bilevel/inner/newton.hpp>
 #include <bilevel/inner/recorded_run.hpp>
-#include <bilevel/inner/revolve.hpp>
 #include <conformance/block_vector.hpp>
 
 #include "inner/test_problems.hpp"

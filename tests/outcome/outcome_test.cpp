@@ -12,7 +12,7 @@
 
 #include <bilevel/files/atomic_file.hpp>
 #include <bilevel/outcome/cost.hpp>
-#include <bilevel/threads/side_by_side.hpp>
+#include "threads/side_by_side.hpp"
 #include <bilevel/outcome/status.hpp>
 #include <bilevel/outcome/violations.hpp>
 

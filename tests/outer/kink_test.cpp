@@ -1,6 +1,6 @@
 // Where the outer loss has kinks: zero in the hull of the gradients around θ, found or refused.
 
-#include <bilevel/outer/kink.hpp>
+#include <bilevel/outer/impl/kink.hpp>
 
 #include <cmath>
 #include <filesystem>

@@ -8,6 +8,7 @@
 #include <conformance/block_vector.hpp>
 #include <conformance/recurrent_net.hpp>
 #include <conformance/translated.hpp>
+#include <scratch.hpp>
 
 namespace bilevel {
 namespace {
@@ -156,6 +157,11 @@ TEST(Minimise, ServesProblemsByReferenceWhereverTheyStart) {
   line.calls = &calls;
   minimise(std::ref(line), {.outer = {.max_iterations = 1}});
   EXPECT_GT(calls, 0);
+  // A problem that is handed over by reference stays the problem that it is, with its curvature.
+  auto problem = make_problem(CurvedKeptLine{});
+  const Summary s = minimise(std::ref(problem));
+  EXPECT_GT(s.cost.linearisations, 0);
+  EXPECT_EQ(s.theta, minimise(problem).theta);
 }
 
 TEST(Minimise, TakesAnyVectorType) {
@@ -164,6 +170,49 @@ TEST(Minimise, TakesAnyVectorType) {
   const Summary s = minimise(problem, {.outer = {.gradient_tolerance = 1e-8}});
   EXPECT_EQ(s.status, Status::converged) << s.message;
   EXPECT_LE((s.theta - *original->best_theta()).norm(), 1e-6);
+}
+
+/// Hands out one φ and one π, whose elements it uses again for every estimate: here the number of the
+/// estimate.
+struct Reusing final : Estimator<conformance::BlockVector> {
+  using V = conformance::BlockVector;
+  std::string_view name() const override { return "reusing"; }
+  Estimate<V> estimate(const V& theta, const Warm<V>&) override {
+    ++calls;
+    Space<V>::fill(calls, state);
+    Estimate<V> e;
+    e.gradient = duplicate(theta);
+    Space<V>::fill(1, e.gradient);
+    e.outer_value = e.corrected_value = calls;
+    e.phi = e.pi = state;
+    e.status = Status::converged;
+    return e;
+  }
+  V initial_phi() const override { return V(4); }
+  V initial_theta() const override { return V(2); }
+  V state{4};
+  double calls = 0;
+};
+
+/// Accepts the first point and none after it.
+struct FirstOnly final : Optimizer {
+  std::string_view name() const override { return "first-only"; }
+  void begin(const Box&) override {}
+  Move advance(double, const Vec&, Vec&) override { return moves++ == 0 ? Move::accepted : Move::rejected; }
+  OptimizerState save() const override { return {}; }
+  void load(const OptimizerState&) override {}
+  int moves = 0;
+};
+
+TEST(Solve, KeepsStatesOfItsOwn) {
+  Reusing estimator;
+  FirstOnly optimizer;
+  const Summary s =
+      solve<conformance::BlockVector>(estimator, optimizer, estimator.initial_theta(),
+                                      {.tolerances = ToleranceSchedule::fixed(1e-3, 1e-3),
+                                       .callback = [&](const HistoryEntry&) { return estimator.calls < 3; }});
+  EXPECT_EQ(estimator.calls, 3);
+  EXPECT_EQ(s.phi, Vec::Ones(4)) << "those of an estimate that was not accepted";
 }
 
 TEST(Minimise, KeepsItsOptionsByValue) {
@@ -196,8 +245,107 @@ TEST(Minimise, SaysAllThatIsWrongAtOnceBeforeAnyWork) {
   expect_parts(refusal_of({.estimator = "implicit-cg-recycled"}),
                {"was removed in 0.1.0", "use implicit-cg-inherited"});
   expect_parts(refusal_of({.optimizer = "nlopt-bobyqa"}), {"nlopt-bobyqa", "a search", "search()"});
-  expect_parts(refusal_of({.start = Vec::Zero(3)}), {"start has 3 elements", "theta has 1"});
+  expect_parts(
+      refusal_of({.inner = "nwton", .estimator = AutomaticOptions{.beta = unknown}, .start = Vec::Zero(3)}),
+      {"nwton", "auto.beta = nan", "a vector of 3"});
+  expect_parts(refusal_of({.start = Vec::Zero(3)}),
+               {"minimise.start = a vector of 3", "as many elements as theta, 1"});
   EXPECT_TRUE(MinimiseOptions{}.validate().empty());
+}
+
+TEST(Minimise, EstimatorsThatSettleThemselvesLeaveNoOptionUnread) {
+  for (const EstimatorChoice& choice :
+       std::initializer_list<EstimatorChoice>{UnrolledOptions{}, ForwardModeOptions{}, AgnosticOptions{}}) {
+    expect_parts(refusal_of({.inner = HeavyBallOptions{}, .estimator = choice}),
+                 {"minimise.inner = heavy-ball", name(choice)});
+    expect_parts(refusal_of({.estimator = choice, .phase_1 = {.max_iterations = 7}}),
+                 {"minimise.phase_1", name(choice)});
+  }
+  // By name, an estimator of steps has none of its own yet.
+  const Summary s =
+      minimise(CurvedKeptLine{}, {.inner = GradientDescentOptions{.step = 0.05}, .estimator = "unrolled"});
+  const Summary same = minimise(CurvedKeptLine{},
+                                {.estimator = UnrolledOptions{.step = GradientDescentOptions{.step = 0.05}}});
+  EXPECT_EQ(s.theta, same.theta);
+  EXPECT_EQ(s.cost.inner_gradients, same.cost.inner_gradients);
+  EXPECT_NE(s.cost.inner_gradients,
+            minimise(CurvedKeptLine{}, {.estimator = "unrolled"}).cost.inner_gradients);
+  expect_parts(refusal_of({.inner = "newton", .estimator = "forward-mode"}),
+               {"minimise.inner = newton", "forward-mode", "nesterov"});
+}
+
+/// Phase 1 needs some 10⁸ steps of these to settle.
+const MinimiseOptions slow{.inner = GradientDescentOptions{.step = 1e-9},
+                           .phase_1 = {.max_iterations = 20'000'000}};
+
+TEST(Minimise, StopsWithinAnEvaluation) {
+  long calls = 0;
+  KeptLine line;
+  line.calls = &calls;
+  const StopToken stop([&] { return calls > 1000; });
+  MinimiseOptions options = slow;
+  options.outer.stop = &stop;
+  const Summary told = minimise(line, options);
+  EXPECT_EQ(told.status, Status::interrupted) << told.message;
+  EXPECT_LT(calls, 2000);
+  EXPECT_EQ(told.evaluations, 0);
+
+  calls = 0;
+  options = slow;
+  options.outer.max_seconds = 0.01;
+  const Summary late = minimise(line, options);
+  EXPECT_EQ(late.status, Status::time_limit) << late.message;
+  EXPECT_LT(calls, 10'000'000);
+  EXPECT_EQ(late.evaluations, 0);
+}
+
+TEST(Minimise, HandsTheProblemBackWithTheTokenThatItObeyed) {
+  long calls = 0;
+  KeptLine line;
+  line.calls = &calls;
+  auto problem = make_problem(line);
+  const StopToken own([&] { return calls > 1000; }), never([] { return false; });
+  problem.obey(&own);
+  MinimiseOptions options = slow;
+  options.outer.stop = &never;
+  EXPECT_EQ(minimise(problem, options).status, Status::interrupted);  // its own token counts as well
+  EXPECT_LT(calls, 2000);
+  EXPECT_EQ(problem.stop_token(), &own);
+  EXPECT_THROW(minimise(problem, {.estimator = ImplicitMethod{}}), InvalidInput);  // no curvature
+  EXPECT_EQ(problem.stop_token(), &own);
+
+  conformance::RecurrentNet net(0.05 * Mat::Identity(4, 4), Mat::Ones(4, 1), Vec::Ones(4));
+  const StopToken at_once([] { return true; });
+  options = {.outer = {.stop = &at_once}};
+  EXPECT_EQ(minimise(static_cast<Equilibrium<Vec>&>(net), options).status, Status::interrupted);
+  EXPECT_EQ(net.stop_token(), nullptr);
+
+  // A wrapper hands it on to what it wraps.
+  auto differenced = with_difference_products(problem);
+  differenced.obey(&never);
+  EXPECT_EQ(problem.stop_token(), &never);
+}
+
+TEST(Minimise, ResumesWithTheSameMethodsOnly) {
+  MinimiseOptions options{
+      .inner = LbfgsOptions{.memory = 3},
+      .estimator = EquilibriumPropagationOptions{.beta = 0.01},
+      .optimizer = AdamOptimizerOptions{.step = 0.1},
+      .outer = {.max_iterations = 2, .checkpoint = scratch("minimise"), .identity = "line"}};
+  EXPECT_EQ(minimise(KeptLine{}, options).status, Status::iteration_limit);
+  options.outer.resume = true;
+  options.outer.max_iterations = 4;
+  EXPECT_TRUE(minimise(KeptLine{}, options).resumed);
+  for (auto change : std::initializer_list<void (*)(MinimiseOptions&)>{
+           [](MinimiseOptions& o) { o.inner = LbfgsOptions{.memory = 4}; },
+           [](MinimiseOptions& o) { o.inner = GradientDescentOptions{}; },
+           [](MinimiseOptions& o) { o.estimator = EquilibriumPropagationOptions{.beta = 0.02}; },
+           [](MinimiseOptions& o) { o.optimizer = AdamOptimizerOptions{.step = 0.2}; },
+           [](MinimiseOptions& o) { o.outer.identity = "other"; }}) {
+    MinimiseOptions changed = options;
+    change(changed);
+    EXPECT_THROW(minimise(KeptLine{}, changed), InvalidInput);
+  }
 }
 
 TEST(Minimise, WhatTheProblemCannotServeIsSaid) {

@@ -233,6 +233,15 @@ TEST(Adapter, IsCopiedOnlyWhereItsStructIs) {
   EXPECT_EQ(*moved.oracles().own, 7);
 }
 
+TEST(Adapter, ACopyOfWhatWasMovedFromIsMovedFrom) {
+  auto first = make_problem(Settling{});
+  auto second = std::move(first);
+  auto third = first;  // nothing to copy
+  third = second;      // alive again
+  second = first;      // and the other way round
+  EXPECT_EQ(third.initial_theta().size(), third.oracles().initial_theta().size());
+}
+
 TEST(Adapter, AResidualMakesAnEquilibrium) {
   auto first = make_problem(Settling{});
   static_assert(std::is_base_of_v<Equilibrium<Vec>, decltype(first)>);

@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <bilevel/problem/check.hpp>
+#include <bilevel/problems/lasso.hpp>
+#include <bilevel/problems/sample_weights.hpp>
 
 namespace bilevel::problems {
 namespace {
@@ -199,6 +201,25 @@ TEST(PenalisedModel, WhatItRemembersChangesNoDigit) {
       }
     }
   }
+}
+
+// Curvatures refer to the model that prepared them: those that move make new ones, the others cannot move.
+static_assert(!std::is_move_constructible_v<Lasso> && !std::is_move_constructible_v<SampleWeights>);
+
+TEST(PenalisedModel, LinearisesAfreshWhereItMovedTo) {
+  Data data({.seed = 3});
+  auto before = data.model();
+  const Vec theta = before->initial_theta(), psi = Vec::Constant(before->initial_phi().size(), 0.3);
+  std::unique_ptr<Curvature<Vec>> reuse, fresh;
+  before->linearise(psi, theta, 0, reuse);
+  PenalisedModel model(std::move(*before));
+  before.reset();
+  model.linearise(psi, theta, 0, reuse);
+  model.linearise(psi, theta, 0, fresh);
+  Vec product(psi.size()), expected(psi.size());
+  reuse->times(psi, product);
+  fresh->times(psi, expected);
+  EXPECT_EQ(product, expected);
 }
 
 TEST(PenalisedModel, AFactorServesSeveralSteps) {

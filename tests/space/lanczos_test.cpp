@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <bilevel/space/lanczos.hpp>
+#include <bilevel/space/impl/lanczos.hpp>
 #include <conformance/block_vector.hpp>
 
 namespace bilevel {

@@ -65,4 +65,21 @@ class AdjointSolver {
   virtual bool inherits() const { return false; }
 };
 
+/// One that is told something, which is looked at before it is used.
+template <Vector V, class Options>
+class AdjointWithOptions : public AdjointSolver<V> {
+ public:
+  void set_tolerance(double relative) override {
+    options_.relative_tolerance = relative;
+    options_.validate().throw_if_any();
+  }
+
+ protected:
+  explicit AdjointWithOptions(const Options& options) : options_(options) {
+    options_.validate().throw_if_any();
+  }
+
+  Options options_;
+};
+
 }  // namespace bilevel

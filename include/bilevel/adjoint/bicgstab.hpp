@@ -26,12 +26,11 @@ struct BicgstabOptions : AdjointOptions {
 /// BiCGSTAB (van der Vorst 1992) for any A: seven vectors whatever the number of steps, two products a
 /// step, and no bound on its residual, which is why the best x on the way is the one returned.
 template <Vector V>
-class Bicgstab final : public AdjointSolver<V> {
+class Bicgstab final : public AdjointWithOptions<V, BicgstabOptions> {
  public:
-  explicit Bicgstab(BicgstabOptions options = {});
+  explicit Bicgstab(BicgstabOptions options = {}) : AdjointWithOptions<V, BicgstabOptions>(options) {}
   std::string_view name() const override { return "bicgstab"; }
   LinearSolution<V> solve(LinearOperator<V>& a, const V& b, const V* warm) override;
-  void set_tolerance(double relative) override;
 
  private:
   struct Workspace {
@@ -48,7 +47,7 @@ class Bicgstab final : public AdjointSolver<V> {
 
   Breakdown cycle(LinearRun<V>& run, Workspace& w, long restarts) const;
 
-  BicgstabOptions options_;
+  using AdjointWithOptions<V, BicgstabOptions>::options_;
 };
 
 extern template class Bicgstab<Eigen::VectorXd>;

@@ -51,12 +51,12 @@ std::string_view name(const ConjugateGradientOptions& options);
 /// breakdown (a semidefinite A would have A·p = 0, so A is indefinite) where it does not. The step
 /// along such a p is not taken: x is the iterate with the smallest residual before it.
 template <Vector V>
-class ConjugateGradient final : public AdjointSolver<V> {
+class ConjugateGradient final : public AdjointWithOptions<V, ConjugateGradientOptions> {
  public:
-  explicit ConjugateGradient(ConjugateGradientOptions options = {});
+  explicit ConjugateGradient(ConjugateGradientOptions options = {})
+      : AdjointWithOptions<V, ConjugateGradientOptions>(options), sketch_(options.sketch) {}
   std::string_view name() const override;
   LinearSolution<V> solve(LinearOperator<V>& a, const V& b, const V* warm) override;
-  void set_tolerance(double relative) override;
   bool inherits() const override { return options_.preconditioner == Preconditioner::inherited; }
 
  private:
@@ -76,7 +76,7 @@ class ConjugateGradient final : public AdjointSolver<V> {
   bool curvature_is_positive(LinearRun<V>& run, const Workspace& w, double curvature, double pp,
                              double& scale) const;
 
-  ConjugateGradientOptions options_;
+  using AdjointWithOptions<V, ConjugateGradientOptions>::options_;
   NystromSketch<V> sketch_;
   bool sketch_is_worn_ = true;
   long iterations_when_fresh_ = 0;

@@ -26,17 +26,16 @@ struct DirectOptions : AdjointOptions {
 /// negative_curvature; for a singular one, x is the solution of least squares and least norm and the
 /// status is singular. A warm start is no help and is ignored.
 template <Vector V>
-class Direct final : public AdjointSolver<V> {
+class Direct final : public AdjointWithOptions<V, DirectOptions> {
  public:
-  explicit Direct(DirectOptions options = {});
+  explicit Direct(DirectOptions options = {}) : AdjointWithOptions<V, DirectOptions>(options) {}
   std::string_view name() const override { return "direct"; }
   LinearSolution<V> solve(LinearOperator<V>& a, const V& b, const V* warm) override;
-  void set_tolerance(double relative) override;
 
  private:
   Eigen::MatrixXd matrix(LinearOperator<V>& a, LinearRun<V>& run) const;
 
-  DirectOptions options_;
+  using AdjointWithOptions<V, DirectOptions>::options_;
 };
 
 extern template class Direct<Eigen::VectorXd>;

@@ -24,12 +24,11 @@ struct GmresOptions : AdjointOptions {
 /// Restarted GMRES (Saad and Schultz 1986) for any A: minimises ‖b − A·x‖ over the Krylov space of each
 /// cycle, by modified Gram–Schmidt, a second time where cancellation asks for it, and Givens rotations.
 template <Vector V>
-class Gmres final : public AdjointSolver<V> {
+class Gmres final : public AdjointWithOptions<V, GmresOptions> {
  public:
-  explicit Gmres(GmresOptions options = {});
+  explicit Gmres(GmresOptions options = {}) : AdjointWithOptions<V, GmresOptions>(options) {}
   std::string_view name() const override { return "gmres"; }
   LinearSolution<V> solve(LinearOperator<V>& a, const V& b, const V* warm) override;
-  void set_tolerance(double relative) override;
 
  private:
   struct Workspace {
@@ -44,7 +43,7 @@ class Gmres final : public AdjointSolver<V> {
   bool orthogonalise(Workspace& w, Index k, double& length) const;
   void rotate(Workspace& w, Index k) const;
 
-  GmresOptions options_;
+  using AdjointWithOptions<V, GmresOptions>::options_;
 };
 
 extern template class Gmres<Eigen::VectorXd>;

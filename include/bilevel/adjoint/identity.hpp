@@ -20,15 +20,14 @@ struct IdentityOptions : AdjointOptions {
 /// status is approximate unless the residual happens to meet the target; one product tells the residual.
 /// A warm start is ignored.
 template <Vector V>
-class Identity final : public AdjointSolver<V> {
+class Identity final : public AdjointWithOptions<V, IdentityOptions> {
  public:
-  explicit Identity(IdentityOptions options = {});
+  explicit Identity(IdentityOptions options = {}) : AdjointWithOptions<V, IdentityOptions>(options) {}
   std::string_view name() const override { return "identity"; }
   LinearSolution<V> solve(LinearOperator<V>& a, const V& b, const V* warm) override;
-  void set_tolerance(double relative) override;
 
  private:
-  IdentityOptions options_;
+  using AdjointWithOptions<V, IdentityOptions>::options_;
 };
 
 extern template class Identity<Eigen::VectorXd>;

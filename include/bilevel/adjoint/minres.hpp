@@ -25,12 +25,11 @@ struct MinresOptions : AdjointOptions {
 /// with b in its range is solved; with b outside, the iterates minimise ‖b − A·x‖, and the run ends
 /// with singular once A·r vanishes although r does not, as far as rounding lets it (about √u·‖A‖·‖r‖).
 template <Vector V>
-class Minres final : public AdjointSolver<V> {
+class Minres final : public AdjointWithOptions<V, MinresOptions> {
  public:
-  explicit Minres(MinresOptions options = {});
+  explicit Minres(MinresOptions options = {}) : AdjointWithOptions<V, MinresOptions>(options) {}
   std::string_view name() const override { return "minres"; }
   LinearSolution<V> solve(LinearOperator<V>& a, const V& b, const V* warm) override;
-  void set_tolerance(double relative) override;
 
  private:
   struct Workspace {
@@ -43,7 +42,7 @@ class Minres final : public AdjointSolver<V> {
 
   void cycle(LinearRun<V>& run, Workspace& work, bool first) const;
 
-  MinresOptions options_;
+  using AdjointWithOptions<V, MinresOptions>::options_;
 };
 
 extern template class Minres<Eigen::VectorXd>;

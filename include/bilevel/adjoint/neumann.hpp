@@ -38,12 +38,11 @@ struct NeumannOptions : AdjointOptions {
 /// max_iterations = 0 means max(10·|x| + 100, 10 000) here, since κ and not |x| decides. A step that
 /// was estimated is halved, up to four times, where the residual grows; one that was given is not.
 template <Vector V>
-class Neumann final : public AdjointSolver<V> {
+class Neumann final : public AdjointWithOptions<V, NeumannOptions> {
  public:
-  explicit Neumann(NeumannOptions options = {});
+  explicit Neumann(NeumannOptions options = {}) : AdjointWithOptions<V, NeumannOptions>(options) {}
   std::string_view name() const override { return "neumann"; }
   LinearSolution<V> solve(LinearOperator<V>& a, const V& b, const V* warm) override;
-  void set_tolerance(double relative) override;
 
  private:
   struct Workspace {
@@ -54,7 +53,7 @@ class Neumann final : public AdjointSolver<V> {
   void partial_sum(LinearRun<V>& run, Workspace& w, double step) const;
   double iterate(LinearRun<V>& run, Workspace& w, double step, bool symmetric) const;
 
-  NeumannOptions options_;
+  using AdjointWithOptions<V, NeumannOptions>::options_;
 };
 
 extern template class Neumann<Eigen::VectorXd>;

@@ -5,9 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include <Eigen/Eigenvalues>
-
 #include <bilevel/adjoint/linear_run.hpp>
+#include <bilevel/space/decompositions.hpp>
 #include <bilevel/space/eigen.hpp>
 
 namespace bilevel {
@@ -58,10 +57,8 @@ class NystromSketch final : public InverseApproximation<V> {
   }
 
  private:
-  using Eigensolver = Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>;
-
-  double find_damping(const std::vector<V>& omega, const Eigensolver& ritz) const;
-  void invert(const Eigensolver& ritz, const Eigen::MatrixXd& triangle, double shift);
+  double find_damping(const std::vector<V>& omega, const SymmetricEigen& ritz) const;
+  void invert(const SymmetricEigen& ritz, const Eigen::MatrixXd& triangle, double shift);
 
   NystromSketchOptions options_;
   std::vector<V> basis_;  // Q of Y = Q·R

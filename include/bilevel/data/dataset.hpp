@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include <Eigen/Dense>
+#include <Eigen/Core>
 #include <Eigen/SparseCore>
 
 #include <bilevel/outcome/violations.hpp>

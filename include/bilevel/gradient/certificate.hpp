@@ -79,5 +79,3 @@ Certificate certify(Equilibrium<V>& problem, Curvature<V>* curvature, const Phas
                     const CertificateOptions& options);
 
 }  // namespace bilevel
-
-#include <bilevel/gradient/impl/certify.hpp>

@@ -42,11 +42,7 @@ struct EquilibriumPropagationOptions {
 };
 
 /// `ep-forward-2` … `ep-forward-8`, `ep-central`, `ep-random-sign`.
-std::vector<std::string> equilibrium_propagation_names();
 std::string name(const EquilibriumPropagationOptions& options);
-/// `options` with nudge and points as the name says; throws InvalidInput where there is no such name.
-EquilibriumPropagationOptions equilibrium_propagation_options(std::string_view name,
-                                                              EquilibriumPropagationOptions options = {});
 
 /// Equilibrium propagation (paper, Algorithm 2):
 ///   ∇̂ = (1/β) Σ_i α_i ∂θL(φ̂_{iβ}, θ, iβ),   L = L_in + β·L_out,   φ̂_t ≈ argmin L(·, θ, t)

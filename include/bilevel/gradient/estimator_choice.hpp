@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -31,6 +32,7 @@ struct AutomaticOptions {
   Violations validate() const {
     Violations v("auto");
     v.require(memory_limit > 0, "memory_limit", memory_limit, "must be positive");
+    v.require(std::isfinite(beta), "beta", beta, "must be finite");
     return v.add(adjoint.validate()).add(common.validate());
   }
 };

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <Eigen/LU>
-
 #include <bilevel/gradient/sensitivity.hpp>
 #include <bilevel/gradient/settle_and_certify.hpp>
 #include <bilevel/problem/counted.hpp>

@@ -26,7 +26,7 @@ struct NudgedPhase {
   double energy = 0;            ///< L_in(φ̂_t) − L_in(φ̂_0)
   double energy_error = 0;      ///< rounding level of the same
   double work = 0;              ///< the same by the trapezoidal rule from ∂φ L_in at both ends
-  double bend = 0;  ///< Δ·(∂φ L_in(φ̂_t) − ∂φ L_in(φ̂_0)): positive for a positive definite Hessian
+  double curvature_along = 0;  ///< Δ·(∂φ L_in(φ̂_t) − ∂φ L_in(φ̂_0)): positive for a positive definite Hessian
   double stiffness = unknown;         ///< ‖∂φ L_in(φ̂_t) − ∂φ L_in(φ̂_0)‖/‖Δ‖
   double nudged_stiffness = unknown;  ///< the same of L_in + t·L_out
   double cross = 0;                   ///< ‖∂θ L_in(φ̂_t) − ∂θ L_in(φ̂_0)‖/‖Δ‖

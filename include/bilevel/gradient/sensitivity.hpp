@@ -1,14 +1,10 @@
 #pragma once
 
-#include <cmath>
 #include <memory>
 #include <optional>
 
-#include <Eigen/LU>
-
 #include <bilevel/adjoint/adjoint_solver.hpp>
-#include <bilevel/gradient/impl/spectrum.hpp>
-#include <bilevel/problem/equilibrium.hpp>
+#include <bilevel/gradient/spectrum.hpp>
 
 namespace bilevel {
 
@@ -50,67 +46,26 @@ class CurvatureOperator final : public LinearOperator<V> {
 template <Vector V>
 class Sensitivity {
  public:
-  explicit Sensitivity(Equilibrium<V>& problem)
-      : problem_(problem), symmetric_(problem.capabilities().symmetric) {}
+  explicit Sensitivity(Equilibrium<V>& problem);
 
   /// Linearise here, into the storage of the last time.
-  void move_to(const V& phi, const V& theta) {
-    require_shapes(problem_, &phi, &theta, "sensitivity");
-    problem_.linearise(phi, theta, 0, curvature_);
-    phi_ = duplicate(phi);
-    theta_ = duplicate(theta);
-  }
-
+  void move_to(const V& phi, const V& theta);
   /// What is known about J⁻¹ wherever this is moved to, for the solvers that inherit it; must outlive this.
   void inherit(InverseApproximation<V>* inverse) { inverse_ = inverse; }
 
   /// Solves π·J = w and writes −π·χ, i.e. w·dφ*/dθ, to `out`: the vector–Jacobian product. The solution π is
   /// returned.
-  LinearSolution<V> pullback(const V& w, AdjointSolver<V>& solver, V& out, const V* warm = nullptr) {
-    LinearSolution<V> solution = solve(w, true, solver, warm);
-    curvature_->cross_times(solution.x, out);
-    Space<V>::scale(-1, out);
-    return solution;
-  }
-
+  LinearSolution<V> pullback(const V& w, AdjointSolver<V>& solver, V& out, const V* warm = nullptr);
   /// Returns dφ*/dθ·u as `.x`: the Jacobian–vector product, from J·x = −χ·u.
-  LinearSolution<V> pushforward(const V& u, AdjointSolver<V>& solver) {
-    V rhs = Space<V>::zeros_like(phi_);
-    curvature().cross_apply(u, rhs);
-    Space<V>::scale(-1, rhs);
-    return solve(rhs, false, solver, nullptr);
-  }
-
+  LinearSolution<V> pushforward(const V& u, AdjointSolver<V>& solver);
   /// The whole of dφ*/dθ, |φ|×|θ|, for small problems; empty where J is singular and there is no derivative.
-  std::optional<Eigen::MatrixXd> jacobian() {
-    const Eigen::FullPivLU<Eigen::MatrixXd> lu(dense_matrix(curvature(), phi_));
-    if (!lu.isInvertible()) return {};
-    return Eigen::MatrixXd(-lu.solve(dense_cross(curvature(), phi_, theta_)));
-  }
+  std::optional<Eigen::MatrixXd> jacobian();
 
-  Curvature<V>& curvature() {
-    if (!curvature_) throw InvalidInput("sensitivity: call move_to(phi, theta) first");
-    return *curvature_;
-  }
+  /// Throws InvalidInput before the first move_to().
+  Curvature<V>& curvature();
 
  private:
-  /// J·x = b or Jᵀ·x = b. A right side so small or large that squares of it leave the range of double is
-  /// solved for in units of its own norm.
-  LinearSolution<V> solve(const V& b, bool transposed, AdjointSolver<V>& solver, const V* warm) {
-    CurvatureOperator<V> a(curvature(), symmetric_, transposed, inverse_, problem_.stop_token());
-    const double size = norm(b);
-    if (size == 0 || !std::isfinite(size) || (size > 1e-100 && size < 1e100)) return solver.solve(a, b, warm);
-    V unit = duplicate(b);
-    Space<V>::scale(1 / std::sqrt(size), unit);
-    Space<V>::scale(1 / std::sqrt(size), unit);
-    LinearSolution<V> solution = solver.solve(a, unit, nullptr);
-    Space<V>::scale(size, solution.x);
-    solution.residual_norm *= size;
-    solution.rhs_norm *= size;
-    solution.target *= size;
-    solution.message += fmt::format("; in units of ‖b‖ = {:.3g}", size);
-    return solution;
-  }
+  LinearSolution<V> solve(const V& b, bool transposed, AdjointSolver<V>& solver, const V* warm);
 
   Equilibrium<V>& problem_;
   bool symmetric_;
@@ -118,5 +73,8 @@ class Sensitivity {
   V phi_, theta_;
   std::unique_ptr<Curvature<V>> curvature_;
 };
+
+extern template class Sensitivity<Eigen::VectorXd>;
+extern template class Sensitivity<Eigen::VectorXf>;
 
 }  // namespace bilevel

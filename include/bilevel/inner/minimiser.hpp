@@ -29,6 +29,7 @@ struct MinimiserOptions {
   /// scaling of φ and far within the range of float.
   double divergence = 1e10;
 
+  bool operator==(const MinimiserOptions&) const = default;
   Violations validate() const {
     Violations v("minimiser");
     v.not_negative("gradient_tolerance", gradient_tolerance);

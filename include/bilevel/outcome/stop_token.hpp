@@ -2,9 +2,11 @@
 
 #include <atomic>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <bilevel/outcome/cost.hpp>
 #include <bilevel/outcome/status.hpp>
@@ -20,9 +22,15 @@ class StopToken {
   /// from now on; 0: never.
   explicit StopToken(std::function<bool()> asked, double seconds = 0)
       : asked_(asked ? lasting(std::move(asked)) : nullptr), seconds_(seconds) {}
+  /// Wants an end where one of the others does, which must outlive it and may be null, or the time is over.
+  StopToken(std::initializer_list<const StopToken*> others, double seconds)
+      : others_(others), seconds_(seconds) {}
 
   /// interrupted or time_limit where the work shall end; nothing where it goes on.
   std::optional<Status> wanted() const {
+    for (const StopToken* other : others_)
+      if (other)
+        if (const auto why = other->wanted()) return why;
     if (asked_ && asked_()) return Status::interrupted;
     if (seconds_ > 0 && watch_.seconds() >= seconds_) return Status::time_limit;
     return {};
@@ -37,6 +45,7 @@ class StopToken {
   }
 
   std::function<bool()> asked_;
+  std::vector<const StopToken*> others_;
   double seconds_;
   Stopwatch watch_;
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <concepts>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,15 +39,19 @@ class Method {
 struct MinimiseOptions {
   /// Phase 1. Not given: newton where the problem offers curvature and has at most 500 inner variables, lbfgs
   /// where it has more or offers first derivatives only, anderson where it has a residual and no inner loss.
+  /// With unrolling or forward mode by name it is the step that they differentiate; their objects hold that
+  /// step themselves. The agnostic estimator settles by springs and takes none.
   std::optional<Method<InnerChoice>> inner = {};
   /// The outer gradient, phase 2 among it.
   Method<EstimatorChoice> estimator = AutomaticOptions{};
   Method<OptimizerChoice> optimizer = LbfgsOptimizerOptions{};
   /// Where θ starts. Empty: at the problem's initial_theta().
   Eigen::VectorXd start = {};
-  /// When a run of phase 1 ends, whichever solver it is; the outer loop sets the tolerance.
+  /// When a run of phase 1 ends, whichever solver it is; the outer loop sets the tolerance. Estimators that
+  /// settle by themselves (unrolling, forward mode, the agnostic one) have their own, and take none of these.
   MinimiserOptions phase_1 = {};
-  /// Bounds, tolerances, limits, callback, checkpoint.
+  /// Bounds, tolerances, limits, callback, checkpoint. `stop` and `max_seconds` end loops of every stage, not
+  /// only the outer one. The methods and their options are part of what a checkpoint is checked against.
   SolveOptions outer = {};
 
   /// All that is wrong, unknown names among it, at once.
@@ -61,9 +66,9 @@ Summary minimise(Problem<V>& problem, const MinimiseOptions& options = {});
 template <Vector V>
 Summary minimise(Equilibrium<V>& problem, const MinimiseOptions& options = {});
 
-/// What is no problem yet and has to be made one.
+/// What is no problem yet, nor a reference to one, and has to be made one.
 template <class T>
-concept PlainLosses = !requires(T& t) { []<class V>(Equilibrium<V>&) {}(t); };
+concept PlainLosses = !IsProblem<typename HeldBy<T>::type>;
 
 /// The same of two losses in a plain struct (see Oracles), or of a residual and an outer loss. The struct is
 /// moved in; std::ref(struct) refers to it instead.
@@ -71,6 +76,11 @@ template <PlainLosses Losses>
 Summary minimise(Losses losses, const MinimiseOptions& options = {}) {
   auto problem = make_problem(std::move(losses));
   return minimise(problem, options);
+}
+template <class P>
+requires IsProblem<P>
+Summary minimise(std::reference_wrapper<P> problem, const MinimiseOptions& options = {}) {
+  return minimise(problem.get(), options);
 }
 
 }  // namespace bilevel

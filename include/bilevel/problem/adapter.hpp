@@ -43,7 +43,7 @@ class Held {
     if constexpr (refers)
       return at_;
     else
-      return std::make_shared<Plain>(*at_);
+      return at_ ? std::make_shared<Plain>(*at_) : nullptr;  // a copy of what was moved from is moved from
   }
 
   std::shared_ptr<Plain> at_;
@@ -201,7 +201,9 @@ class AdapterOf : public Base {
 };
 
 /// A plain struct as a Problem. It can be moved, and copied where the struct can: curvatures that were
-/// prepared before stay good, and belong to the oracles that prepared them.
+/// prepared before stay good, and belong to the oracles that prepared them. Assigning gives it other oracles,
+/// in another place: a HolomorphicPropagation that was made of it, which keeps hold of the oracles, has to be
+/// made again.
 template <class T, Vector V>
 requires Oracles<T, V>
 class Adapter final : public AdapterOf<T, V, Problem<V>> {
@@ -258,11 +260,18 @@ template <class Given, class T>
 using VectorFor = typename std::conditional_t<std::is_void_v<Given>, VectorOf<std::remove_reference_t<T>>,
                                               std::type_identity<Given>>::type;
 
+/// What is a Problem or an Equilibrium already.
+template <class T>
+concept IsProblem = requires(std::remove_reference_t<T>& t) {
+  []<class V>(Equilibrium<V>&) {}(t);
+};
+
 /// Makes a problem of a plain struct (see Oracles), or an equilibrium where it has `residual` and no
 /// `inner`. The struct is moved in; std::ref(struct) refers to it instead.
 template <class Given = void, class Argument>
 auto make_problem(Argument oracles) {
   using T = typename HeldBy<Argument>::type;
+  static_assert(!IsProblem<T>, "bilevel: this is a problem already; use it as it is");
   using V = VectorFor<Given, T>;
   static_assert(Vector<V>,
                 "bilevel: Space<V> is not specialised for what initial_phi() returns; name the vector type "

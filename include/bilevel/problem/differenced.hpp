@@ -44,6 +44,7 @@ class Differenced final : public Problem<V> {
     return {.curvature = true, .symmetric = true, .differenced = true};
   }
   Holomorphic* holomorphic() override { return problem_.holomorphic(); }
+  void obey(const StopToken* stop) override { problem_.obey(stop); }
   const StopToken* stop_token() const override { return problem_.stop_token(); }
 
  private:

@@ -114,7 +114,7 @@ class Equilibrium {
 
   /// Loops over these oracles, of every stage, end early where this says so; null: never. It must outlive
   /// them.
-  void obey(const StopToken* stop) { stop_ = stop; }
+  virtual void obey(const StopToken* stop) { stop_ = stop; }
   virtual const StopToken* stop_token() const { return stop_; }
 
  private:

@@ -24,6 +24,8 @@ class SampleWeights final : public Problem<Eigen::VectorXd> {
   /// `samples` gives the matrix and a class, 0 … classes − 1, for each of its rows. Throws InvalidInput for
   /// ranges, classes or a λ that do not fit, and for samples with weights or offsets.
   SampleWeights(Samples samples, Index classes, RowRange training, RowRange trusted, double lambda);
+  SampleWeights(const SampleWeights&) = delete;
+  SampleWeights& operator=(const SampleWeights&) = delete;
   ~SampleWeights() override;
 
   Vec initial_phi() const override { return Vec::Zero(size_); }

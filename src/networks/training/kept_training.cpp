@@ -7,8 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include <bilevel/encoding/foreign_json.hpp>
 #include <bilevel/files/atomic_file.hpp>
+#include "encoding/foreign_json.hpp"
 
 namespace bilevel::networks {
 namespace {

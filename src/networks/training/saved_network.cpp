@@ -7,10 +7,10 @@
 
 #include <bilevel/data/moments.hpp>
 #include <bilevel/encoding/base64.hpp>
-#include <bilevel/encoding/foreign_json.hpp>
 #include <bilevel/files/atomic_file.hpp>
 #include <bilevel/networks/layered_circuit.hpp>
 #include <bilevel/networks/netlist.hpp>
+#include "encoding/foreign_json.hpp"
 #include <bilevel/networks/propagation.hpp>
 #include <bilevel/networks/training_options.hpp>
 #include <bilevel/version.hpp>

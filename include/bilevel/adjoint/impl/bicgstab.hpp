@@ -6,17 +6,6 @@
 namespace bilevel {
 
 template <Vector V>
-Bicgstab<V>::Bicgstab(BicgstabOptions options) : options_(options) {
-  options_.validate().throw_if_any();
-}
-
-template <Vector V>
-void Bicgstab<V>::set_tolerance(double relative) {
-  options_.relative_tolerance = relative;
-  options_.validate().throw_if_any();
-}
-
-template <Vector V>
 LinearSolution<V> Bicgstab<V>::solve(LinearOperator<V>& a, const V& b, const V* warm) {
   LinearRun<V> run("bicgstab", a, b, warm, options_);
   if (!run.running()) return run.finish(0);

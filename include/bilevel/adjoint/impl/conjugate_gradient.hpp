@@ -7,20 +7,8 @@
 namespace bilevel {
 
 template <Vector V>
-ConjugateGradient<V>::ConjugateGradient(ConjugateGradientOptions options)
-    : options_(options), sketch_(options.sketch) {
-  options_.validate().throw_if_any();
-}
-
-template <Vector V>
 std::string_view ConjugateGradient<V>::name() const {
   return bilevel::name(options_);
-}
-
-template <Vector V>
-void ConjugateGradient<V>::set_tolerance(double relative) {
-  options_.relative_tolerance = relative;
-  options_.validate().throw_if_any();
 }
 
 template <Vector V>

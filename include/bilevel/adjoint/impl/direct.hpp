@@ -1,21 +1,10 @@
 #pragma once
 
 #include <bilevel/adjoint/direct.hpp>
-#include <bilevel/adjoint/dense_factor.hpp>
+#include <bilevel/adjoint/impl/dense_factor.hpp>
 #include <bilevel/adjoint/impl/linear_run.hpp>
 
 namespace bilevel {
-
-template <Vector V>
-Direct<V>::Direct(DirectOptions options) : options_(options) {
-  options_.validate().throw_if_any();
-}
-
-template <Vector V>
-void Direct<V>::set_tolerance(double relative) {
-  options_.relative_tolerance = relative;
-  options_.validate().throw_if_any();
-}
 
 template <Vector V>
 LinearSolution<V> Direct<V>::solve(LinearOperator<V>& a, const V& b, const V*) {

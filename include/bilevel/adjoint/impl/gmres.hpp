@@ -6,17 +6,6 @@
 namespace bilevel {
 
 template <Vector V>
-Gmres<V>::Gmres(GmresOptions options) : options_(options) {
-  options_.validate().throw_if_any();
-}
-
-template <Vector V>
-void Gmres<V>::set_tolerance(double relative) {
-  options_.relative_tolerance = relative;
-  options_.validate().throw_if_any();
-}
-
-template <Vector V>
 LinearSolution<V> Gmres<V>::solve(LinearOperator<V>& a, const V& b, const V* warm) {
   LinearRun<V> run("gmres", a, b, warm, options_);
   if (!run.running()) return run.finish(0);

@@ -6,17 +6,6 @@
 namespace bilevel {
 
 template <Vector V>
-Identity<V>::Identity(IdentityOptions options) : options_(options) {
-  options_.validate().throw_if_any();
-}
-
-template <Vector V>
-void Identity<V>::set_tolerance(double relative) {
-  options_.relative_tolerance = relative;
-  options_.validate().throw_if_any();
-}
-
-template <Vector V>
 LinearSolution<V> Identity<V>::solve(LinearOperator<V>& a, const V& b, const V*) {
   LinearRun<V> run("identity", a, b, nullptr, options_);
   if (!run.running()) return run.finish(0);

@@ -6,17 +6,6 @@
 namespace bilevel {
 
 template <Vector V>
-Minres<V>::Minres(MinresOptions options) : options_(options) {
-  options_.validate().throw_if_any();
-}
-
-template <Vector V>
-void Minres<V>::set_tolerance(double relative) {
-  options_.relative_tolerance = relative;
-  options_.validate().throw_if_any();
-}
-
-template <Vector V>
 LinearSolution<V> Minres<V>::solve(LinearOperator<V>& a, const V& b, const V* warm) {
   if (!a.symmetric()) throw InvalidInput("minres: A is not symmetric; use gmres, bicgstab or direct");
   LinearRun<V> run("minres", a, b, warm, options_);

@@ -6,17 +6,6 @@
 namespace bilevel {
 
 template <Vector V>
-Neumann<V>::Neumann(NeumannOptions options) : options_(options) {
-  options_.validate().throw_if_any();
-}
-
-template <Vector V>
-void Neumann<V>::set_tolerance(double relative) {
-  options_.relative_tolerance = relative;
-  options_.validate().throw_if_any();
-}
-
-template <Vector V>
 LinearSolution<V> Neumann<V>::solve(LinearOperator<V>& a, const V& b, const V* warm) {
   const long usual = std::max<long>(10 * static_cast<long>(Space<V>::size(b)) + 100, 10000);
   LinearRun<V> run("neumann", a, b, warm, options_, usual);

@@ -30,10 +30,10 @@ void NystromSketch<V>::build(LinearRun<V>& run) {
     for (Index i = 0; i < k; ++i) projected(i, j) = S::dot(omega[static_cast<std::size_t>(i)], product);
   }
   const double shift = rounding_level(run.x()) * std::sqrt(square);  // ν
-  const Eigensolver ritz(0.5 * (projected + projected.transpose()));
-  const double smallest = ritz.eigenvalues()[0];
+  const SymmetricEigen ritz(0.5 * (projected + projected.transpose()));
+  const double smallest = ritz.values[0];
   run.solution().smallest_ritz = smallest;
-  run.solution().largest_ritz = ritz.eigenvalues()[k - 1];
+  run.solution().largest_ritz = ritz.values[k - 1];
   if (smallest < -shift)
     return run.stop(
         Status::negative_curvature,
@@ -49,11 +49,11 @@ void NystromSketch<V>::build(LinearRun<V>& run) {
 }
 
 template <Vector V>
-double NystromSketch<V>::find_damping(const std::vector<V>& omega, const Eigensolver& ritz) const {
-  const double theta = ritz.eigenvalues()[0];
+double NystromSketch<V>::find_damping(const std::vector<V>& omega, const SymmetricEigen& ritz) const {
+  const double theta = ritz.values[0];
   V residual = Space<V>::zeros_like(omega[0]);
   for (std::size_t j = 0; j < omega.size(); ++j) {
-    const double weight = ritz.eigenvectors()(static_cast<Index>(j), 0);
+    const double weight = ritz.vectors(static_cast<Index>(j), 0);
     Space<V>::axpy(weight, basis_[j], residual);
     Space<V>::axpy(-weight * theta, omega[j], residual);
   }
@@ -63,24 +63,24 @@ double NystromSketch<V>::find_damping(const std::vector<V>& omega, const Eigenso
 
 /// L = Q·R·(ΩᵀY)⁻¹·Rᵀ·Qᵀ from the eigenvalues of ΩᵀAΩ = WΘWᵀ, then C from those of L.
 template <Vector V>
-void NystromSketch<V>::invert(const Eigensolver& ritz, const Eigen::MatrixXd& triangle,
+void NystromSketch<V>::invert(const SymmetricEigen& ritz, const Eigen::MatrixXd& triangle,
                               double shift) {
-  const Eigen::VectorXd pivots = (ritz.eigenvalues().array() - damping_).max(0.0) + shift;
+  const Eigen::VectorXd pivots = (ritz.values.array() - damping_).max(0.0) + shift;
   if (shift == 0) {  // A = 0 as far as the sketch goes
     complement_ = 1;
     core_.setZero(rank(), rank());
   } else {
     const Eigen::MatrixXd root =
-        triangle * ritz.eigenvectors() * pivots.cwiseInverse().cwiseSqrt().asDiagonal();
-    const Eigensolver eigen(root * root.transpose());
-    const Eigen::VectorXd values = (eigen.eigenvalues().array() - shift).max(0.0) + damping_;
+        triangle * ritz.vectors * pivots.cwiseInverse().cwiseSqrt().asDiagonal();
+    const SymmetricEigen eigen(root * root.transpose());
+    const Eigen::VectorXd values = (eigen.values.array() - shift).max(0.0) + damping_;
     complement_ = values[0];
     // Nothing is known about directions that A does not stretch: they pass like the least of the others.
     for (Index i = 0; i < values.size() && complement_ <= shift; ++i) complement_ = values[i];
     if (complement_ <= shift) complement_ = 1;
     const Eigen::ArrayXd inverse =
         (values.array() > shift).select(values.array().inverse(), 1 / complement_) - 1 / complement_;
-    core_ = eigen.eigenvectors() * inverse.matrix().asDiagonal() * eigen.eigenvectors().transpose();
+    core_ = eigen.vectors * inverse.matrix().asDiagonal() * eigen.vectors.transpose();
   }
   along_.resize(rank());
   weight_.resize(rank());

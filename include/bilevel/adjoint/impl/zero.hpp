@@ -6,17 +6,6 @@
 namespace bilevel {
 
 template <Vector V>
-Zero<V>::Zero(ZeroOptions options) : options_(options) {
-  options_.validate().throw_if_any();
-}
-
-template <Vector V>
-void Zero<V>::set_tolerance(double relative) {
-  options_.relative_tolerance = relative;
-  options_.validate().throw_if_any();
-}
-
-template <Vector V>
 LinearSolution<V> Zero<V>::solve(LinearOperator<V>& a, const V& b, const V*) {
   LinearRun<V> run("zero", a, b, nullptr, options_);
   run.stop(Status::approximate, "x = 0 by choice");

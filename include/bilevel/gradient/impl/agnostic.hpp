@@ -59,12 +59,12 @@ double Agnostic<V>::nudge(const V& control, double beta, const Rest<V>& free, V&
   if (!settle(control, -beta, free.phi, minus_, e)) return unknown;
   Space<V>::axpy(-1, minus_.extension, gradient);
   Space<V>::scale(-1 / (2 * beta * system_.compliance()), gradient);
-  V bend = duplicate(plus_.phi);
-  Space<V>::axpy(-1, minus_.phi, bend);
-  const double apart = norm(bend);
-  Space<V>::axpy(2, minus_.phi, bend);
-  Space<V>::axpy(-2, free.phi, bend);
-  return apart > 0 ? norm(bend) / apart : 0.0;
+  V asymmetry = duplicate(plus_.phi);
+  Space<V>::axpy(-1, minus_.phi, asymmetry);
+  const double apart = norm(asymmetry);
+  Space<V>::axpy(2, minus_.phi, asymmetry);
+  Space<V>::axpy(-2, free.phi, asymmetry);
+  return apart > 0 ? norm(asymmetry) / apart : 0.0;
 }
 
 template <Vector V>

@@ -139,11 +139,11 @@ std::optional<Stop> basin_fault(Problem<V>& problem, const NudgedPhases<V>& phas
                   fmt::format("the phases have not settled well enough for β = {:.4g}: residuals {:.3g} and "
                               "{:.3g} against a nudging force |β|·‖∂φ L_out‖ = {:.3g}",
                               phase.t, free.residual, phase.residual, force)};
-    if (phase.bend < -errors * phase.distance)
+    if (phase.curvature_along < -errors * phase.distance)
       return Stop{Status::negative_curvature,
                   fmt::format("the inner loss bends downwards along the displacement at β = {:.4g} "
                               "(curvature {:.3g}): the free state is no minimum",
-                              phase.t, phase.bend / (phase.distance * phase.distance))};
+                              phase.t, phase.curvature_along / (phase.distance * phase.distance))};
     // Strong convexity of L_in + t·L_out allows no more than this.
     const double mu = known.mu - t * known.outer_smoothness;
     if (phase.t < 0 && mu <= 0)

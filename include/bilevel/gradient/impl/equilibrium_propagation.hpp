@@ -150,15 +150,15 @@ double EquilibriumPropagation<V>::run_pilots(Estimate<V>& e) {
       beta /= 8;
       continue;
     }
-    const double bend = nudged_nonlinearity(full, embedded() ? nullptr : &half).shown;
+    const double nonlinearity = nudged_nonlinearity(full, embedded() ? nullptr : &half).shown;
     const double difference = distance_between(full.gradient, half.gradient);
     remember_noise(full, estimated_gain<V>(problem_, phases_, full, gain_safety));
     const double noise = noise_ / std::abs(beta);
     bias_ = richardson() * difference / std::pow(std::abs(beta), q);
-    strongest_ = std::min(most, bend > 0 ? beta * pilot_nonlinearity / bend : 4 * beta);
-    if (bend > pilot_nonlinearity) {
+    strongest_ = std::min(most, nonlinearity > 0 ? beta * pilot_nonlinearity / nonlinearity : 4 * beta);
+    if (nonlinearity > pilot_nonlinearity) {
       lowest_failed = beta;
-      beta *= std::max(0.1, 0.7 * pilot_nonlinearity / bend);
+      beta *= std::max(0.1, 0.7 * pilot_nonlinearity / nonlinearity);
       continue;
     }
     const double stronger = std::min(4 * beta, strongest_);
@@ -222,20 +222,20 @@ void EquilibriumPropagation<V>::estimate_bound(const Sweep<V>& s, double good_en
     half = sweep(s.beta / 2, &Cost::seconds_certificate, e);
     if (!half->usable()) return renew(fmt::format("the phases at half the strength failed{}", half->message));
   }
-  const auto [seen, bend] = nudged_nonlinearity(s, half ? &*half : nullptr);
-  if (bend > most_nonlinearity)
+  const auto [seen, nonlinearity] = nudged_nonlinearity(s, half ? &*half : nullptr);
+  if (nonlinearity > most_nonlinearity)
     return renew(fmt::format(
         "β = {:.4g} is too large to extrapolate from: the displacement per β changes by {:.0f} % over the "
         "phases",
-        s.beta, 100 * bend));
+        s.beta, 100 * nonlinearity));
   // A difference of gradients may vanish by chance, above all where θ has one element; the states bend all
   // the same. Where their errors hide whether they do, all of π·χ may be bias.
   double outer_change = 0;  // of ∂θ L_out, all of it bias
   for (const NudgedPhase& phase : s.phases)
     if (phase.t != 0) outer_change = std::max(outer_change, phase.outer_theta_change);
-  const double floor = bend > 0
-                           ? 0.5 * norm(e.gradient) * std::pow(bend, embedded() ? options_.points - 2 : 1)
-                           : std::min(seen, 1.0) * gain * phases_.outer_phi_norm() + outer_change;
+  const double floor =
+      nonlinearity > 0 ? 0.5 * norm(e.gradient) * std::pow(nonlinearity, embedded() ? options_.points - 2 : 1)
+                       : std::min(seen, 1.0) * gain * phases_.outer_phi_norm() + outer_change;
   // The stencil of one point less errs by about the difference of the two, this one by that times the ratio
   // of successive terms in β. Two points err by so much more than three that this must be counted: the ratio
   // is about twice the nonlinearity.

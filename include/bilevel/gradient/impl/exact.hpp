@@ -2,6 +2,7 @@
 
 #include <bilevel/gradient/exact.hpp>
 #include <bilevel/gradient/impl/settle_and_certify.hpp>
+#include <bilevel/space/decompositions.hpp>
 
 namespace bilevel {
 
@@ -27,13 +28,13 @@ Estimate<V> Exact<V>::estimate(const V& theta, const Warm<V>& warm) {
     sensitivity_.move_to(e.phi, theta);
     Curvature<V>& curvature = sensitivity_.curvature();
     const Eigen::MatrixXd j = dense_matrix(curvature, e.phi), chi = dense_cross(curvature, e.phi, theta);
-    const Eigen::FullPivLU<Eigen::MatrixXd> lu(j);
-    Eigen::VectorXd g(j.rows()), gradient(chi.cols()), pi = Eigen::VectorXd::Zero(j.rows());
+    Eigen::MatrixXd g(j.rows(), 1), pi = Eigen::MatrixXd::Zero(j.rows(), 1);
+    Eigen::VectorXd gradient(chi.cols());
     Space<V>::to_host(settled_.outer_phi(), g.data());
     Space<V>::to_host(settled_.outer_theta(), gradient.data());
     double residual = unknown;
-    if (lu.isInvertible()) {
-      pi = lu.transpose().solve(g);
+    const Index rank = solve_with_full_pivoting(j.transpose(), g, pi);
+    if (rank == j.rows()) {
       gradient -= chi.transpose() * pi;
       residual = (g - j.transpose() * pi).norm();
       Space<V>::from_host(gradient.data(), e.gradient);
@@ -41,7 +42,7 @@ Estimate<V> Exact<V>::estimate(const V& theta, const Warm<V>& warm) {
       e.message += "; phase 2 (exact): LU with full pivoting";
     } else {
       e.adjoint_status = Status::singular;
-      e.message += fmt::format("; phase 2 (exact): the {0}x{0} Jacobian has rank {1}", j.rows(), lu.rank());
+      e.message += fmt::format("; phase 2 (exact): the {0}x{0} Jacobian has rank {1}", j.rows(), rank);
     }
     Space<V>::from_host(pi.data(), e.pi);
     e.cost.factorizations = 1;

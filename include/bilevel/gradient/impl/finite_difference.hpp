@@ -35,7 +35,8 @@ Estimate<V> FiniteDifference<V>::estimate(const V& theta, const Warm<V>& warm) {
   point_ = Space<V>::zeros_like(theta);
   const double step = options_.step > 0 ? options_.step : solves_.relative_step(options_.order);
 
-  Eigen::VectorXd h(n), slope(n), bend(n), truncation = Eigen::VectorXd::Constant(n, unknown);
+  Eigen::VectorXd h(n), slope(n), second_difference(n);
+  Eigen::VectorXd truncation = Eigen::VectorXd::Constant(n, unknown);
   const auto third = [&](Index i, double at_one, double at_two) {  // |D(2h) − D(h)|/3 = h²|f‴|/6 + …
     truncation[i] = std::abs(at_two - at_one) / 3;
   };
@@ -43,7 +44,7 @@ Estimate<V> FiniteDifference<V>::estimate(const V& theta, const Warm<V>& warm) {
     h[i] = step * std::max(1.0, std::abs(theta_[static_cast<std::size_t>(i)]));
     const Pair one = pair(i, h[i]);
     slope[i] = one.slope();
-    bend[i] = std::abs(one.plus - 2 * e.outer_value + one.minus) / (h[i] * h[i]);
+    second_difference[i] = std::abs(one.plus - 2 * e.outer_value + one.minus) / (h[i] * h[i]);
     if (options_.order == 4) {
       const double two = pair(i, 2 * h[i]).slope();
       third(i, slope[i], two);
@@ -52,14 +53,16 @@ Estimate<V> FiniteDifference<V>::estimate(const V& theta, const Warm<V>& warm) {
   }
   long probed = 0;
   if (options_.order == 2) {
-    std::vector<Index> by_bend(static_cast<std::size_t>(n));
-    std::iota(by_bend.begin(), by_bend.end(), 0);
+    std::vector<Index> sharpest(static_cast<std::size_t>(n));
+    std::iota(sharpest.begin(), sharpest.end(), 0);
     probed = std::min<long>(options_.probes, n);
-    std::partial_sort(by_bend.begin(), by_bend.begin() + probed, by_bend.end(),
-                      [&](Index a, Index b) { return bend[a] != bend[b] ? bend[a] > bend[b] : a < b; });
+    std::partial_sort(sharpest.begin(), sharpest.begin() + probed, sharpest.end(), [&](Index a, Index b) {
+      return second_difference[a] != second_difference[b] ? second_difference[a] > second_difference[b]
+                                                          : a < b;
+    });
     double largest = 0;  // of |f‴|/6
     for (long p = 0; p < probed; ++p) {
-      const Index i = by_bend[static_cast<std::size_t>(p)];
+      const Index i = sharpest[static_cast<std::size_t>(p)];
       third(i, slope[i], pair(i, 2 * h[i]).slope());
       largest = std::max(largest, truncation[i] / (h[i] * h[i]));
     }

@@ -155,7 +155,7 @@ bool NudgedPhases<V>::compare_with_free(const V& phi, NudgedPhase& record, Sweep
   record.energy = value - inner_value_;
   record.energy_error = 1e4 * u * (std::abs(value) + std::abs(inner_value_));
   record.work = 0.5 * (begin + end);
-  record.bend = end - begin;
+  record.curvature_along = end - begin;
   Space<V>::copy(inner_phi_, moved_);
   Space<V>::axpy(-1, residual_, moved_);
   if (record.distance > 0) record.stiffness = norm(moved_) / record.distance;

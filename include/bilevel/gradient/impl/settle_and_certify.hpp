@@ -2,6 +2,7 @@
 
 #include <bilevel/gradient/settle_and_certify.hpp>
 #include <bilevel/gradient/impl/better_start.hpp>
+#include <bilevel/gradient/impl/certify.hpp>
 #include <bilevel/gradient/impl/response.hpp>
 #include <bilevel/problem/counted.hpp>
 

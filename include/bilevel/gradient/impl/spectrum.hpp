@@ -4,30 +4,10 @@
 #include <cmath>
 #include <cstdint>
 
-#include <Eigen/Core>
-
-#include <bilevel/problem/equilibrium.hpp>
-#include <bilevel/space/lanczos.hpp>
+#include <bilevel/gradient/spectrum.hpp>
+#include <bilevel/space/impl/lanczos.hpp>
 
 namespace bilevel {
-
-/// The ends of a matrix's spectrum: eigenvalues where it is symmetric, singular values otherwise.
-struct Spectrum {
-  double smallest = unknown;
-  double largest = unknown;
-};
-
-/// From the whole matrix. `smallest` is lowered and `largest` raised by the error of the computation.
-/// `error` is how far the matrix may be from the one that is meant, in the 2-norm.
-Spectrum dense_spectrum(const Eigen::MatrixXd& matrix, bool symmetric, double error = 0);
-
-/// Of a symmetric matrix, by Cholesky: a `smallest` that is proven (within a quarter of λ_min as a rule) and
-/// an upper bound of λ_max. Unknown where the matrix is not positive definite beyond `error` and rounding.
-Spectrum factored_spectrum(const Eigen::MatrixXd& matrix, double error);
-
-/// An upper bound of the largest ω with Bx = ωAx (within a tenth of it as a rule), for symmetric A and B ⪰ 0,
-/// each off by at most `error` in the 2-norm, where λ_min(A) ≥ `smallest` > 0; NaN where none is proven.
-double largest_relative(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b, double error, double smallest);
 
 /// Of a symmetric operator on vectors like this one, by Lanczos from a random start: estimates from inside
 /// the spectrum. Unknown where it did not converge within so many sweeps of 40 products each.
@@ -55,7 +35,6 @@ Spectrum lanczos_spectrum(Curvature<V>& curvature, const V& like, std::uint64_t 
       like, seed, sweeps);
 }
 
-/// J of a curvature, from `dense()` or column by column.
 template <Vector V>
 Eigen::MatrixXd dense_matrix(Curvature<V>& curvature, const V& like) {
   Eigen::MatrixXd matrix;
@@ -83,7 +62,6 @@ void for_each_cross_product(Curvature<V>& curvature, const V& phi, const V& thet
   }
 }
 
-/// χ, |φ|×|θ|, from whichever of its products needs fewer calls.
 template <Vector V>
 Eigen::MatrixXd dense_cross(Curvature<V>& curvature, const V& phi, const V& theta) {
   const Index n = Space<V>::size(phi), m = Space<V>::size(theta);

@@ -2,7 +2,7 @@
 
 #include <bilevel/inner/recorded_run.hpp>
 #include <bilevel/inner/impl/plain_run.hpp>
-#include <bilevel/inner/revolve.hpp>
+#include <bilevel/inner/impl/revolve.hpp>
 
 namespace bilevel {
 

@@ -41,12 +41,12 @@ std::optional<Stop> TrustRegion<V>::minimise_model(const Nudged<V>& nudged, Curv
   for (long k = 0; k < products_; ++k) {
     if (auto stop = nudged.asked_to_stop()) return stop;
     curvature.times(d, hd);
-    const double bend = Space<V>::dot(d, hd);
-    if (!std::isfinite(bend))
+    const double curvature_along = Space<V>::dot(d, hd);
+    if (!std::isfinite(curvature_along))
       return Stop{Status::not_finite,
                   fmt::format("the Hessian product is not finite at iteration {}", state.iteration)};
-    double length = rr / bend;
-    const bool negative = bend <= 0;
+    double length = rr / curvature_along;
+    const bool negative = curvature_along <= 0;
     if (negative || pp + 2 * length * pd + length * length * dd >= radius_ * radius_) {
       // The positive root of ‖p + t·d‖ = Δ, in the form without cancellation.
       const double rest = std::max(0.0, radius_ * radius_ - pp), root = std::sqrt(pd * pd + dd * rest);

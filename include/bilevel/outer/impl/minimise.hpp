@@ -3,7 +3,6 @@
 #include <bilevel/outer/minimise.hpp>
 #include <bilevel/gradient/impl/make_estimator.hpp>
 #include <bilevel/outer/impl/solve.hpp>
-#include <bilevel/problem/adapter.hpp>
 
 namespace bilevel {
 
@@ -15,24 +14,51 @@ struct MinimiseChoices {
   EstimatorChoice estimator;
   OptimizerChoice optimizer;
 };
+/// What the choice depends on.
+struct MinimisedProblem {
+  Index inner_variables, parameters;
+  bool curvature, loss;
+};
 /// Throws InvalidInput, with everything that is wrong.
-MinimiseChoices choose(const MinimiseOptions& options, Index parameters, bool curvature, bool loss);
+MinimiseChoices choose(const MinimiseOptions& options, const MinimisedProblem& problem);
+/// The methods and a checksum of their options: a checkpoint of others is refused.
+std::string identity_of(const MinimiseChoices& choices);
+
+/// Lets a problem obey another token until it goes out of scope.
+template <Vector V>
+class Obeying {
+ public:
+  Obeying(Equilibrium<V>& problem, const StopToken* stop) : problem_(problem), before_(problem.stop_token()) {
+    problem.obey(stop);
+  }
+  ~Obeying() { problem_.obey(before_); }
+  Obeying(const Obeying&) = delete;
+  Obeying& operator=(const Obeying&) = delete;
+
+ private:
+  Equilibrium<V>& problem_;
+  const StopToken* before_;
+};
 
 template <Vector V, class P>
 Summary minimise(P& problem, const MinimiseOptions& options) {
+  V start = problem.initial_theta();
   const MinimiseChoices choices =
-      choose(options, Space<V>::size(problem.initial_phi()), problem.capabilities().curvature,
-             std::is_base_of_v<Problem<V>, P>);
+      choose(options, {.inner_variables = Space<V>::size(problem.initial_phi()),
+                       .parameters = Space<V>::size(start),
+                       .curvature = problem.capabilities().curvature,
+                       .loss = std::is_base_of_v<Problem<V>, P>});
+  if (options.start.size() > 0) Space<V>::from_host(options.start.data(), start);
+  SolveOptions outer = options.outer;
+  if (!outer.identity.empty()) outer.identity += ", ";
+  outer.identity += identity_of(choices);
+  const StopToken stop({options.outer.stop, problem.stop_token()}, outer.max_seconds);
+  outer.stop = &stop;
+  const Obeying<V> obeying(problem, &stop);
   const auto inner = make_inner_solver<V>(choices.inner, problem, options.phase_1);
   const auto estimator = make_estimator<V>(choices.estimator, problem, *inner);
   const auto optimizer = make_optimizer(choices.optimizer);
-  V start = problem.initial_theta();
-  if (const Index size = Space<V>::size(start); options.start.size() == size)
-    Space<V>::from_host(options.start.data(), start);
-  else if (options.start.size() > 0)
-    throw InvalidInput(fmt::format("minimise: the start has {} elements, the problem's theta has {}",
-                                   options.start.size(), size));
-  return solve<V>(*estimator, *optimizer, start, options.outer);
+  return solve<V>(*estimator, *optimizer, start, outer);
 }
 
 }  // namespace detail

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <bilevel/outer/solve.hpp>
-#include <bilevel/outer/kink.hpp>
+#include <bilevel/outer/impl/kink.hpp>
 
 namespace bilevel {
 
@@ -81,7 +81,8 @@ Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, con
   if (!all_finite(start)) throw InvalidInput("solve: the start theta holds NaN or infinity");
   Warm<V> last, accepted;
   detail::OuterRun run(options, estimator.name(), optimizer, host_copy(start),
-                       {.accept = [&] { accepted = std::move(last); },
+                       // Copies: an estimator may hand out vectors whose elements it goes on using.
+                       {.accept = [&] { accepted = {duplicate(*last.phi), duplicate(*last.pi)}; },
                         .to_host =
                             [&](AcceptedPoint& point) {
                               point.phi = host_copy(*accepted.phi);

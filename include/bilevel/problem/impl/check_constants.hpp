@@ -8,7 +8,7 @@
 
 #include <bilevel/problem/check_report.hpp>
 #include <bilevel/problem/equilibrium.hpp>
-#include <bilevel/space/lanczos.hpp>
+#include <bilevel/space/impl/lanczos.hpp>
 
 namespace bilevel {
 
