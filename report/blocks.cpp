@@ -25,8 +25,58 @@ Json facts_block(Json items) {
   return {{"type", "facts"}, {"items", std::move(items)}};
 }
 
+Json table_block(std::string title, Json columns, Json rows, std::string caption) {
+  return {{"type", "table"},
+          {"title", std::move(title)},
+          {"columns", std::move(columns)},
+          {"rows", std::move(rows)},
+          {"caption", std::move(caption)}};
+}
+
+Json long_table_block(std::string title, Json columns, Json rows, std::string caption) {
+  Json table = table_block(std::move(title), std::move(columns), std::move(rows), std::move(caption));
+  table["search"] = true;
+  return table;
+}
+
+Json chart_block(std::string title, std::string x, std::string y, Json series, std::string caption) {
+  return {{"type", "chart"},
+          {"title", std::move(title)},
+          {"x", {{"name", std::move(x)}}},
+          {"y", {{"name", std::move(y)}}},
+          {"series", std::move(series)},
+          {"caption", std::move(caption)}};
+}
+
+Json columns_block(Json blocks) {
+  if (blocks.size() == 1) return blocks[0];
+  return {{"type", "columns"}, {"blocks", std::move(blocks)}};
+}
+
 Json series(std::string name, const char* style, Json points) {
   return {{"name", std::move(name)}, {"style", style}, {"points", std::move(points)}};
+}
+
+Json category_series(std::string name, const char* style, Json values) {
+  return {{"name", std::move(name)}, {"style", style}, {"values", std::move(values)}};
+}
+
+Json status_cell(std::string status) {
+  return {{"text", ""}, {"status", std::move(status)}};
+}
+
+void add_section(Json& sections, const char* id, std::string title, Json blocks) {
+  if (blocks.empty()) return;
+  sections.push_back({{"id", id},
+                      {"title", std::move(title)},
+                      {"blocks", blocks.is_array() ? std::move(blocks) : Json::array({std::move(blocks)})}});
+}
+
+Json page(std::string title, std::string lead, Json facts, Json sections) {
+  return {{"title", std::move(title)},
+          {"lead", std::move(lead)},
+          {"facts", std::move(facts)},
+          {"sections", std::move(sections)}};
 }
 
 double number_or_nan(const Reading& object, const char* key) {
@@ -83,6 +133,10 @@ std::string in_seconds(double seconds) {
 
 void add_fact(Json& facts, const char* name, const std::string& text) {
   if (!text.empty() && text != missing) facts.push_back(Json::array({name, text}));
+}
+
+void add_status(Json& facts, const char* name, const std::string& status) {
+  if (!status.empty()) facts.push_back(Json::array({name, status_cell(status)}));
 }
 
 std::vector<std::size_t> spread(std::size_t count, std::size_t most) {

@@ -13,7 +13,21 @@ Json code_block(std::string text);
 Json notice_block(std::string text);
 /// `items` are pairs of a name and a cell.
 Json facts_block(Json items);
+Json table_block(std::string title, Json columns, Json rows, std::string caption = "");
+/// With a field to search in.
+Json long_table_block(std::string title, Json columns, Json rows, std::string caption);
+Json chart_block(std::string title, std::string x, std::string y, Json series, std::string caption = "");
+/// The blocks side by side; the block itself where there is but one.
+Json columns_block(Json blocks);
 Json series(std::string name, const char* style, Json points);
+/// For a chart with categories.
+Json category_series(std::string name, const char* style, Json values);
+/// A cell of a table that is a status.
+Json status_cell(std::string status);
+
+/// `blocks` are an array, or one; a section without any is left out.
+void add_section(Json& sections, const char* id, std::string title, Json blocks);
+Json page(std::string title, std::string lead, Json facts, Json sections);
 
 /// The number `key` of an object, NaN where it is missing or null.
 double number_or_nan(const Reading& object, const char* key);
@@ -36,6 +50,8 @@ std::string in_seconds(double seconds);
 
 /// A pair for `facts`; nothing is added where `text` is empty or "–".
 void add_fact(Json& facts, const char* name, const std::string& text);
+/// The same, for a status.
+void add_status(Json& facts, const char* name, const std::string& status);
 
 /// Which of `count` numbered things to draw so that `most` of them stand evenly between the first and the
 /// last.

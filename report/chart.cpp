@@ -178,8 +178,7 @@ Field read_field(const Reading& field, Axis& x_axis, Axis& y_axis, Chart& chart)
     rows.fail(fmt::format("has {} rows, \"y\" {} elements", rows.size(), y.size()));
   Numbers values;
   double smallest = infinity, largest = -infinity;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const Reading row = rows[i];
+  for (const Reading row : rows) {
     if (row.size() != x.size()) row.fail(fmt::format("has {} elements, \"x\" {}", row.size(), x.size()));
     for (std::size_t j = 0; j < row.size(); ++j) {
       const double value = number_or_gap(row, j);
@@ -213,7 +212,7 @@ Chart read_chart(const Reading& block) {
 
   Json categories = Json::array();
   if (const auto found = block.find("categories"))
-    for (std::size_t i = 0; i < found->size(); ++i) categories.push_back((*found)[i].text());
+    for (const Reading name : *found) categories.push_back(name.text());
   const auto lying = block.find("horizontal");
   const bool horizontal = lying && lying->truth();
   if (horizontal && categories.empty()) lying->fail("needs categories");
@@ -226,12 +225,12 @@ Chart read_chart(const Reading& block) {
   else if (!y.name.empty() || !x.name.empty())
     chart.spoken += ". " + y.name + x.name;
 
-  const Reading series = block.at("series");
   std::vector<Series> all;
   int omitted = 0;
-  for (std::size_t i = 0; i < series.size(); ++i) {
-    all.push_back(read_series(series[i], x, y, categories.size(), horizontal, omitted));
-    chart.spoken += (i == 0 ? ": " : ", ") + all.back().name;
+  for (const Reading series : block.at("series")) {
+    chart.spoken += all.empty() ? ": " : ", ";
+    all.push_back(read_series(series, x, y, categories.size(), horizontal, omitted));
+    chart.spoken += all.back().name;
   }
   std::optional<Field> background;
   if (const auto field = block.find("field")) background = read_field(*field, x, y, chart);

@@ -75,8 +75,7 @@ Json clean_facts(const Reading& root) {
   add_fact(facts, "Test accuracy", change(root.find("accuracy")));
   add_fact(facts, "Trusted loss", change(root.find("trusted_loss")));
   add_fact(facts, "Time", in_seconds(number_or_nan(root, "seconds")));
-  if (const std::string status = root.text_or_empty("status"); !status.empty())
-    facts.push_back(Json::array({"Outcome", Json{{"text", ""}, {"status", status}}}));
+  add_status(facts, "Outcome", root.text_or_empty("status"));
   add_fact(facts, "Version", root.text_or_empty("version"));
   return facts;
 }
@@ -95,10 +94,8 @@ void add_truth_table(Json& blocks, const Reading& root) {
   rows.push_back({"as in the original", whole(flagged - found),
                   whole(samples - flagged - (corrupted - found)), whole(samples - corrupted)});
   rows.push_back({"all", whole(flagged), whole(samples - flagged), whole(samples)});
-  blocks.push_back({{"type", "table"},
-                    {"title", "Truth and suspicion"},
-                    {"columns", {"Label", "Suspicious", "Kept", "All"}},
-                    {"rows", std::move(rows)}});
+  blocks.push_back(
+      table_block("Truth and suspicion", {"Label", "Suspicious", "Kept", "All"}, std::move(rows)));
 }
 
 void add_before_and_after(Json& blocks, const Reading& root) {
@@ -111,10 +108,8 @@ void add_before_and_after(Json& blocks, const Reading& root) {
   add("Test accuracy", root.find("accuracy"));
   add("Loss on the trusted rows", root.find("trusted_loss"));
   if (rows.empty()) return;
-  blocks.push_back({{"type", "table"},
-                    {"title", "Before and after"},
-                    {"columns", {"", "All rows as they are", "Learned weights"}},
-                    {"rows", std::move(rows)}});
+  blocks.push_back(
+      table_block("Before and after", {"", "All rows as they are", "Learned weights"}, std::move(rows)));
 }
 
 void add_histogram(Json& sections, const Reading& root) {
@@ -132,17 +127,14 @@ void add_histogram(Json& sections, const Reading& root) {
     if (const auto counts = histogram->find(key)) {
       if (counts->size() != categories.size())
         counts->fail(fmt::format("has {} elements, there are {} edges", counts->size(), edges.size()));
-      curves.push_back({{"name", name}, {"style", "bars"}, {"values", counts->json()}});
+      curves.push_back(category_series(name, "bars", counts->json()));
     }
   if (curves.empty()) return;
-  Json chart{{"type", "chart"},
-             {"title", "How many rows got which weight"},
-             {"categories", std::move(categories)},
-             {"x", {{"name", "weight σ(θ)"}}},
-             {"y", {{"name", "rows"}, {"min", 0}}},
-             {"series", std::move(curves)},
-             {"caption", "A weight near 0 takes a row out of training, a weight near 1 keeps it."}};
-  sections.push_back({{"id", "weights"}, {"title", "The weights"}, {"blocks", Json::array({chart})}});
+  Json chart = chart_block("How many rows got which weight", "weight σ(θ)", "rows", std::move(curves),
+                           "A weight near 0 takes a row out of training, a weight near 1 keeps it.");
+  chart["categories"] = std::move(categories);
+  chart["y"]["min"] = 0;
+  add_section(sections, "weights", "The weights", std::move(chart));
 }
 
 void add_images(Json& blocks, const Reading& root) {
@@ -171,10 +163,8 @@ void add_table(Json& blocks, const Reading& root) {
                               {"label", "Label", false},      {"predicted", "Predicted", false},
                               {"weight", "Weight", false},    {"corrupted", "Corrupted", false},
                               {"original", "Original", false}};
-  for (std::size_t i = 0; i < suspects->size(); ++i) {
-    const Reading one = (*suspects)[i];
+  for (const Reading one : *suspects)
     for (Column& column : columns) column.used = column.used || one.find(column.key);
-  }
   std::erase_if(columns, [](const Column& column) { return !column.used; });
   if (columns.empty()) return;
   Json names = Json::array(), rows = Json::array();
@@ -191,12 +181,8 @@ void add_table(Json& blocks, const Reading& root) {
     rows.push_back(std::move(row));
   }
   std::string caption = cut_rows(rows, suspects->size(), "most suspicious");
-  blocks.push_back({{"type", "table"},
-                    {"title", "Rows by suspicion"},
-                    {"search", true},
-                    {"columns", std::move(names)},
-                    {"rows", std::move(rows)},
-                    {"caption", std::move(caption)}});
+  blocks.push_back(
+      long_table_block("Rows by suspicion", std::move(names), std::move(rows), std::move(caption)));
 }
 
 void add_losses(Json& sections, const Reading& root) {
@@ -210,21 +196,16 @@ void add_losses(Json& sections, const Reading& root) {
     some = some || std::isfinite(points.back()[0].get<double>() + points.back()[1].get<double>());
   }
   if (!some) return;
-  Json chart{{"type", "chart"},
-             {"title", "Loss on the trusted rows against time"},
-             {"x", {{"name", "seconds"}}},
-             {"y", {{"name", "loss on the trusted rows"}}},
-             {"series", Json::array({series("each step", "path", std::move(points))})}};
-  sections.push_back({{"id", "time"}, {"title", "Loss against time"}, {"blocks", Json::array({chart})}});
+  add_section(sections, "time", "Loss against time",
+              chart_block("Loss on the trusted rows against time", "seconds", "loss on the trusted rows",
+                          Json::array({series("each step", "path", std::move(points))})));
 }
 
 }  // namespace
 
 Json clean_page(const Json& result) {
   const Reading root(result, "");
-  const auto data = root.find("data");
-  const std::string source = data ? data->text_or_empty("source") : "";
-
+  const std::string source = source_of(root);
   Json sections = Json::array(), outcome = Json::array(), rows = Json::array();
   add_notices(outcome, root,
               {"samples", "flagged", "trusted_loss", "weights_histogram", "suspects", "suspects.weight",
@@ -232,22 +213,18 @@ Json clean_page(const Json& result) {
                "data", "model", "command_line"});
   add_truth_table(outcome, root);
   add_before_and_after(outcome, root);
-  if (!outcome.empty())
-    sections.push_back({{"id", "result"}, {"title", "Result"}, {"blocks", std::move(outcome)}});
+  add_section(sections, "result", "Result", std::move(outcome));
   add_histogram(sections, root);
   add_images(rows, root);
   add_table(rows, root);
-  if (!rows.empty())
-    sections.push_back({{"id", "suspects"}, {"title", "Suspicious rows"}, {"blocks", std::move(rows)}});
+  add_section(sections, "suspects", "Suspicious rows", std::move(rows));
   add_losses(sections, root);
   add_certificates(sections, root, "Loss on the trusted rows");
   add_data(sections, root);
   add_formulas(sections, root);
   add_command(sections, root);
-  return {{"title", source.empty() ? "Suspicious labels" : fmt::format("Suspicious labels in {}", source)},
-          {"lead", clean_headline(root)},
-          {"facts", clean_facts(root)},
-          {"sections", std::move(sections)}};
+  return page(source.empty() ? "Suspicious labels" : fmt::format("Suspicious labels in {}", source),
+              clean_headline(root), clean_facts(root), std::move(sections));
 }
 
 }  // namespace report

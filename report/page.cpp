@@ -93,10 +93,8 @@ class Writer {
 };
 
 void Writer::read_sections() {
-  const Reading sections = page_.at("sections");
   std::set<std::string> used;
-  for (std::size_t i = 0; i < sections.size(); ++i) {
-    const Reading content = sections[i];
+  for (const Reading content : page_.at("sections")) {
     int level = 1;
     if (const auto given = content.find("level")) {
       if (given->number() != 1 && given->number() != 2) given->fail("must be 1 or 2");
@@ -159,8 +157,7 @@ Json Writer::data_cell(const Reading& cell) const {
 
 std::string Writer::facts(const Reading& items) const {
   std::string html = "<dl>\n";
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    const Reading pair = items[i];
+  for (const Reading pair : items) {
     if (pair.size() != 2) pair.fail("must be a pair of a name and a text");
     html += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", cell(pair[0]), cell(pair[1]));
   }
@@ -186,8 +183,7 @@ std::string Writer::table(const Reading& block) {
   const Reading columns = block.at("columns"), rows = block.at("rows");
   // Numbers are aligned to the right; prose gets room.
   std::vector<bool> right(columns.size(), rows.size() > 0), prose(columns.size());
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const Reading row = rows[i];
+  for (const Reading row : rows) {
     if (row.size() != columns.size())
       row.fail(fmt::format("has {} cells, the table {} columns", row.size(), columns.size()));
     for (std::size_t j = 0; j < right.size(); ++j) {
@@ -211,7 +207,7 @@ std::string Writer::table(const Reading& block) {
     for (std::size_t i = first; i < rows.size(); ++i) {
       const Reading row = rows[i];
       Json cells = Json::array();
-      for (std::size_t j = 0; j < row.size(); ++j) cells.push_back(data_cell(row[j]));
+      for (const Reading one : row) cells.push_back(data_cell(one));
       others.push_back(std::move(cells));
     }
     further = fmt::format(" data-rows=\"{}\"", add_data(others));
@@ -285,17 +281,15 @@ std::string Writer::block(const Reading& block, bool within_columns) {
   if (name == "notice")
     return fmt::format("<div class=\"notice\" role=\"note\">\n{}</div>\n", paragraphs(block.text("text")));
   if (name == "list") {
-    const Reading items = block.at("items");
     std::string html = "<ul class=\"items\">\n";
-    for (std::size_t i = 0; i < items.size(); ++i) html += fmt::format("<li>{}</li>\n", cell(items[i]));
+    for (const Reading item : block.at("items")) html += fmt::format("<li>{}</li>\n", cell(item));
     return html + "</ul>\n";
   }
   if (name == "columns") {
     if (within_columns) block.fail("columns cannot stand within columns");
-    const Reading blocks = block.at("blocks");
     std::string html = "<div class=\"columns\">\n";
-    for (std::size_t i = 0; i < blocks.size(); ++i)
-      html += fmt::format("<div>\n{}</div>\n", this->block(blocks[i], true));
+    for (const Reading one : block.at("blocks"))
+      html += fmt::format("<div>\n{}</div>\n", this->block(one, true));
     return html + "</div>\n";
   }
   type.fail(fmt::format("there is no block \"{}\"", name));
@@ -307,7 +301,7 @@ std::string Writer::section(const Section& section) {
                   section.level + 1, escaped(section.title),
                   section.status.empty() ? "" : fmt::format(" {}", badge(section.status)), section.level + 1);
   if (const auto blocks = section.content.find("blocks"))
-    for (std::size_t i = 0; i < blocks->size(); ++i) html += block((*blocks)[i]);
+    for (const Reading one : *blocks) html += block(one);
   return html + "</section>\n";
 }
 

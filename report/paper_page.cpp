@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "blocks.hpp"
+#include "run_sections.hpp"
 
 namespace report {
 namespace {
@@ -30,11 +31,10 @@ struct Exhibit {
 
 std::vector<Exhibit> exhibits(const Reading& claims, const std::string& kind) {
   std::vector<Exhibit> found;
-  for (std::size_t i = 0; i < claims.size(); ++i) {
-    const Reading claim = claims[i];
+  for (const Reading claim : claims) {
     const auto blocks = claim.find("blocks");
-    for (std::size_t j = 0; blocks && j < blocks->size(); ++j) {
-      const Reading block = (*blocks)[j];
+    if (!blocks) continue;
+    for (const Reading block : *blocks) {
       const std::string label = block.text_or_empty("label");
       if (!label.starts_with(kind + " ")) continue;
       int number = 0;
@@ -58,25 +58,17 @@ void add_exhibits(Json& sections, const Reading& claims, const std::string& kind
     Json group = Json::array();
     const int number = all[i].number;
     for (; i < all.size() && all[i].number == number; ++i) group.push_back(all[i].block);
-    if (group.size() == 1)
-      blocks.push_back(group[0]);
-    else
-      blocks.push_back({{"type", "columns"}, {"blocks", std::move(group)}});
+    blocks.push_back(columns_block(std::move(group)));
   }
-  sections.push_back({{"id", "the-" + kind + "s"}, {"title", title}, {"blocks", std::move(blocks)}});
+  add_section(sections, ("the-" + kind + "s").c_str(), title, std::move(blocks));
 }
 
 Json summary(const Reading& claims) {
   Json rows = Json::array();
-  for (std::size_t i = 0; i < claims.size(); ++i) {
-    const Reading claim = claims[i];
+  for (const Reading claim : claims)
     rows.push_back({link_to(claim), claim.text("place"), claim.text("expected"), claim.text("measured"),
                     status(claim.at("holds").truth())});
-  }
-  return {{"type", "table"},
-          {"title", ""},
-          {"columns", {"Claim", "Place", "Expected", "Measured", "Status"}},
-          {"rows", std::move(rows)}};
+  return table_block("", {"Claim", "Place", "Expected", "Measured", "Status"}, std::move(rows));
 }
 
 /// Blocks as they are, but charts that follow each other side by side.
@@ -91,7 +83,7 @@ void add_blocks(Json& target, const Reading& blocks) {
     }
     Json charts = Json::array();
     for (; is_chart(i); ++i) charts.push_back(blocks[i].json());
-    target.push_back({{"type", "columns"}, {"blocks", std::move(charts)}});
+    target.push_back(columns_block(std::move(charts)));
   }
 }
 
@@ -107,22 +99,16 @@ Json claim_section(const Reading& claim, const std::string& repeat) {
   facts.push_back({"Expected", claim.text("expected")});
   facts.push_back({"Measured", claim.text("measured")});
   if (const auto seconds = claim.find("seconds")) facts.push_back({"Time", duration(seconds->number())});
-  blocks.push_back({{"type", "facts"}, {"items", std::move(facts)}});
+  blocks.push_back(facts_block(std::move(facts)));
 
   Json rows = Json::array();
-  const Reading checks = claim.at("checks");
-  for (std::size_t i = 0; i < checks.size(); ++i) {
-    const Reading check = checks[i];
+  for (const Reading check : claim.at("checks"))
     rows.push_back({check.text("what"), check.text("expected"), check.text("measured"),
                     status(check.at("holds").truth())});
-  }
-  blocks.push_back({{"type", "table"},
-                    {"title", "Checks"},
-                    {"columns", {"What", "Expected", "Measured", "Status"}},
-                    {"rows", std::move(rows)}});
+  blocks.push_back(table_block("Checks", {"What", "Expected", "Measured", "Status"}, std::move(rows)));
   if (const auto given = claim.find("blocks")) add_blocks(blocks, *given);
   const std::string name = claim.text("name");
-  blocks.push_back({{"type", "code"}, {"text", fmt::format("bilevel paper --claim {}{}", name, repeat)}});
+  blocks.push_back(code_block(fmt::format("bilevel paper --claim {}{}", name, repeat)));
   return {{"id", name},
           {"title", claim.text("title")},
           {"level", 2},
@@ -130,7 +116,7 @@ Json claim_section(const Reading& claim, const std::string& repeat) {
           {"blocks", std::move(blocks)}};
 }
 
-Json notation() {
+void add_notation(Json& sections) {
   Json items = Json::array();
   for (const auto& [symbol, meaning] : std::initializer_list<std::pair<const char*, const char*>>{
            {"L_in, L_out",
@@ -147,9 +133,7 @@ Json notation() {
            {"an adversary", "errors of the phases in the direction that hurts most"},
            {"RBP, CG, EP", "recurrent backpropagation, conjugate gradients, equilibrium propagation"}})
     items.push_back({symbol, meaning});
-  return {{"id", "the-notation"},
-          {"title", "Notation"},
-          {"blocks", Json::array({{{"type", "facts"}, {"items", std::move(items)}}})}};
+  add_section(sections, "the-notation", "Notation", facts_block(std::move(items)));
 }
 
 }  // namespace
@@ -162,8 +146,7 @@ Json paper_page(const Json& result) {
   const std::string seed = seed_value.json().dump();
   std::size_t holding = 0;
   Json slips = Json::array();
-  for (std::size_t i = 0; i < claims.size(); ++i) {
-    const Reading claim = claims[i];
+  for (const Reading claim : claims) {
     holding += claim.at("holds").truth();
     if (const std::string slip = claim.text_or_empty("slip"); !slip.empty())
       slips.push_back(Json::array({link_to(claim), slip}));
@@ -200,35 +183,25 @@ Json paper_page(const Json& result) {
   if (!planted.empty()) repeat += fmt::format(" --plant {}", planted);
   std::string only;
   if (const auto asked = root.find("asked"))
-    for (std::size_t i = 0; i < asked->size(); ++i)
-      only += fmt::format("{}{}", only.empty() ? " --claim " : ",", (*asked)[i].text());
-  sections.push_back(
-      {{"id", "the-summary"},
-       {"title", "Summary"},
-       {"blocks",
-        {summary(claims),
-         text_block("The same page again:"),
-         {{"type", "code"}, {"text", fmt::format("bilevel paper{}{} --report FILE.html", only, repeat)}}}}});
-  sections.push_back(notation());
+    for (const Reading name : *asked) only += (only.empty() ? " --claim " : ",") + name.text();
+  Json blocks = Json::array();
+  add_notices(blocks, root, {"planted", "asked", "interrupted", "claims.seconds", "claims.blocks"});
+  blocks.push_back(summary(claims));
+  blocks.push_back(text_block("The same page again:"));
+  blocks.push_back(code_block(fmt::format("bilevel paper{}{} --report FILE.html", only, repeat)));
+  add_section(sections, "the-summary", "Summary", std::move(blocks));
+  add_notation(sections);
   add_exhibits(sections, claims, "Figure", "The paper’s figures");
   add_exhibits(sections, claims, "Table", "The paper’s tables");
   if (!slips.empty())
-    sections.push_back(
-        {{"id", "the-slips"},
-         {"title", "Corrected slips"},
-         {"blocks",
-          {text_block(
-               "Where the text of the paper is mistaken, the experiment tests the corrected statement."),
-           {{"type", "table"},
-            {"title", ""},
-            {"columns", {"Claim", "What the text has wrong"}},
-            {"rows", std::move(slips)}}}}});
+    add_section(
+        sections, "the-slips", "Corrected slips",
+        Json::array({text_block("Where the text of the paper is mistaken, the experiment tests the corrected "
+                                "statement."),
+                     table_block("", {"Claim", "What the text has wrong"}, std::move(slips))}));
   sections.push_back({{"id", "the-claims"}, {"title", "The claims"}, {"blocks", Json::array()}});
-  for (std::size_t i = 0; i < claims.size(); ++i) sections.push_back(claim_section(claims[i], repeat));
-  return {{"title", "Beyond backpropagation, executed"},
-          {"lead", std::move(lead)},
-          {"facts", std::move(facts)},
-          {"sections", std::move(sections)}};
+  for (const Reading claim : claims) sections.push_back(claim_section(claim, repeat));
+  return page("Beyond backpropagation, executed", std::move(lead), std::move(facts), std::move(sections));
 }
 
 }  // namespace report

@@ -36,8 +36,8 @@ Images read_images(const Reading& block) {
   const Reading items = block.at("items");
   std::string list;
   bool words_anywhere = false;
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    const Reading image = items[i], pixels = image.at("pixels");
+  for (const Reading image : items) {
+    const Reading pixels = image.at("pixels");
     const std::size_t width = length(image, "width"), height = length(image, "height");
     const std::string text = pixels.text(), words = escaped(image.text_or_empty("caption"));
     if (!is_base64(text, width * height))
@@ -54,22 +54,30 @@ Images read_images(const Reading& block) {
           fmt::format("<ul>\n{}</ul>\n{}", list, ramp)};
 }
 
+std::vector<std::vector<double>> read_counts(const Reading& rows) {
+  std::vector<std::vector<double>> counts;
+  for (const Reading row : rows) {
+    if (row.size() != rows.size())
+      row.fail(fmt::format("has {} elements, there are {} classes", row.size(), rows.size()));
+    std::vector<double>& numbers = counts.emplace_back();
+    for (const Reading one : row) {
+      numbers.push_back(one.json().is_null() ? 0 : one.number());
+      if (!(numbers.back() >= 0 && numbers.back() < 1e15)) one.fail("must be a count");
+    }
+  }
+  return counts;
+}
+
 std::string confusion_table(const Reading& block) {
   const Reading classes = block.at("classes"), rows = block.at("counts");
   const std::size_t size = classes.size();
   if (rows.size() != size) rows.fail(fmt::format("has {} rows, there are {} classes", rows.size(), size));
-  std::vector<std::vector<double>> counts(size);
+  const std::vector<std::vector<double>> counts = read_counts(rows);
   std::vector<double> all(size);
   // The strongest colour is that of the largest share of a row; one mistake in a thousand is never strong.
   double strongest = 0.02;
   for (std::size_t i = 0; i < size; ++i) {
-    const Reading row = rows[i];
-    if (row.size() != size) row.fail(fmt::format("has {} elements, there are {} classes", row.size(), size));
-    for (std::size_t j = 0; j < size; ++j) {
-      counts[i].push_back(row[j].number());
-      if (!(counts[i][j] >= 0 && counts[i][j] < 1e15)) row[j].fail("must be a count");
-      all[i] += counts[i][j];
-    }
+    for (std::size_t j = 0; j < size; ++j) all[i] += counts[i][j];
     for (std::size_t j = 0; j < size; ++j)
       if (i != j && counts[i][j] > 0) strongest = std::max(strongest, counts[i][j] / all[i]);
   }
@@ -77,8 +85,8 @@ std::string confusion_table(const Reading& block) {
   std::string html =
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Confusion matrix\">\n"
       "<table>\n<thead><tr><th scope=\"col\">label ↓ predicted →</th>";
-  for (std::size_t j = 0; j < size; ++j)
-    html += fmt::format("<th scope=\"col\" class=\"number\">{}</th>", escaped(classes[j].text()));
+  for (const Reading name : classes)
+    html += fmt::format("<th scope=\"col\" class=\"number\">{}</th>", escaped(name.text()));
   html += "<th scope=\"col\" class=\"number\">wrong</th></tr></thead>\n<tbody>\n";
   for (std::size_t i = 0; i < size; ++i) {
     html += fmt::format("<tr><th scope=\"row\">{}</th>", escaped(classes[i].text()));

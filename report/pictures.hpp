@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "reading.hpp"
 
@@ -12,6 +13,9 @@ struct Images {
   std::string classes, html;
 };
 Images read_images(const Reading& block);
+
+/// Counts in as many rows as columns; null is none.
+std::vector<std::vector<double>> read_counts(const Reading& rows);
 
 /// A block `confusion` as a table: how often each class was taken for each.
 std::string confusion_table(const Reading& block);

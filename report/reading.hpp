@@ -27,6 +27,18 @@ class Reading {
   /// The elements of an array.
   std::size_t size() const;
   Reading operator[](std::size_t i) const;
+  struct Iterator {
+    const Reading* array;
+    std::size_t i;
+    Reading operator*() const { return (*array)[i]; }
+    Iterator& operator++() {
+      ++i;
+      return *this;
+    }
+    bool operator==(const Iterator&) const = default;
+  };
+  Iterator begin() const { return {this, 0}; }
+  Iterator end() const { return {this, size()}; }
 
   std::string text() const;
   std::string text(const char* key) const { return at(key).text(); }

@@ -47,40 +47,38 @@ Json history_chart(const Reading& history) {
   }
   Json curves = Json::array({series("norm of the gradient", "path", std::move(norms))});
   if (bounded) curves.push_back(series("bound of its error", "dashed", std::move(bounds)));
-  return {
-      {"type", "chart"},
-      {"title", "Outer gradients and the bounds of their errors"},
-      {"x", {{"name", "evaluation"}}},
-      {"y", {{"name", "norm"}, {"scale", "log"}}},
-      {"series", std::move(curves)},
-      {"caption", "The norm is that of the projected gradient: zero at an optimum within the bounds of θ."}};
+  Json chart =
+      chart_block("Outer gradients and the bounds of their errors", "evaluation", "norm", std::move(curves),
+                  "The norm is that of the projected gradient: zero at an optimum within the bounds of θ.");
+  chart["y"]["scale"] = "log";
+  return chart;
 }
 
 Json history_table(const Reading& history, const char* outer_name) {
   Json rows = Json::array();
   for (std::size_t i = 0; i < std::min(history.size(), most_rows); ++i) {
     const Reading entry = history[i];
-    const std::string verdict = entry.text_or_empty("verdict");
     rows.push_back({static_cast<double>(i + 1), word_or_empty(entry, "accepted"),
                     number_word(number_or_nan(entry, "outer_value"), 8),
                     number_word(number_or_nan(entry, "gradient_norm"), 3),
                     number_word(number_or_nan(entry, "bound"), 3), entry.text_or_empty("kind"),
-                    Json{{"text", ""}, {"status", verdict}},
+                    status_cell(entry.text_or_empty("verdict")),
                     number_word(number_or_nan(entry, "inner_tolerance"), 2),
                     number_word(number_or_nan(entry, "seconds"), 3)});
   }
   std::string caption = cut_rows(rows, history.size(), "first");
-  return {{"type", "table"},
-          {"title", "Every evaluation"},
-          {"search", true},
-          {"columns",
-           {"Evaluation", "Accepted", outer_name, "Gradient norm", "Error bound", "Kind", "Verdict",
-            "Inner tolerance", "Seconds"}},
-          {"rows", std::move(rows)},
-          {"caption", std::move(caption)}};
+  return long_table_block("Every evaluation",
+                          {"Evaluation", "Accepted", outer_name, "Gradient norm", "Error bound", "Kind",
+                           "Verdict", "Inner tolerance", "Seconds"},
+                          std::move(rows), std::move(caption));
 }
 
 }  // namespace
+
+std::string source_of(const Reading& result) {
+  const auto data = result.find("data");
+  return data ? data->text_or_empty("source") : "";
+}
 
 std::string cut_rows(Json& rows, std::size_t count, const char* first) {
   constexpr std::size_t most_bytes = 600000;
@@ -111,30 +109,27 @@ void add_notices(Json& blocks, const Reading& result, std::initializer_list<cons
     blocks.push_back(notice_block(fmt::format("The run ended before it converged ({}).{}{}", status,
                                               message.empty() ? "" : " ", message)));
   if (const auto warnings = result.find("warnings"))
-    for (std::size_t i = 0; i < warnings->size(); ++i) blocks.push_back(notice_block((*warnings)[i].text()));
+    for (const Reading warning : *warnings) blocks.push_back(notice_block(warning.text()));
 }
 
 void add_certificates(Json& sections, const Reading& result, const char* outer_name) {
   Json blocks = Json::array();
   const auto certificate = result.find("certificate");
   const auto history = result.find("history");
-  const std::string verdict = certificate ? certificate->text_or_empty("verdict") : "";
 
   std::string sentence =
       "Each outer gradient comes with a bound of its error. It is trusted if the bound is at most a tenth of "
       "the gradient’s norm, or below the tolerance.";
   if (history && history->size() > 0) {
     std::size_t trusted = 0;
-    for (std::size_t i = 0; i < history->size(); ++i)
-      trusted += (*history)[i].text_or_empty("verdict") == "trusted";
+    for (const Reading entry : *history) trusted += entry.text_or_empty("verdict") == "trusted";
     sentence += fmt::format(" {} of {} gradients were trusted.", count_word(static_cast<double>(trusted)),
                             count_word(static_cast<double>(history->size())));
   }
   blocks.push_back(text_block(std::move(sentence)));
 
   Json facts = Json::array();
-  if (!verdict.empty())
-    facts.push_back(Json::array({"Last verdict", Json{{"text", ""}, {"status", verdict}}}));
+  if (certificate) add_status(facts, "Last verdict", certificate->text_or_empty("verdict"));
   add_fact(facts, "Gradient norm", number_word(number_or_nan(result, "gradient_norm")));
   if (certificate) {
     add_fact(facts, "Error bound", number_word(number_or_nan(*certificate, "bound")));
@@ -150,7 +145,7 @@ void add_certificates(Json& sections, const Reading& result, const char* outer_n
     blocks.push_back(history_table(*history, outer_name));
   }
   if (blocks.size() == 1) return;
-  sections.push_back({{"id", "certificates"}, {"title", "Certificates"}, {"blocks", std::move(blocks)}});
+  add_section(sections, "certificates", "Certificates", std::move(blocks));
 }
 
 void add_data(Json& sections, const Reading& result) {
@@ -201,11 +196,10 @@ void add_data(Json& sections, const Reading& result) {
   if (!facts.empty()) blocks.push_back(facts_block(std::move(facts)));
   if (const auto notes = data->find("notes"); notes && notes->size() > 0) {
     Json items = Json::array();
-    for (std::size_t i = 0; i < notes->size(); ++i) items.push_back((*notes)[i].text());
+    for (const Reading note : *notes) items.push_back(note.text());
     blocks.push_back({{"type", "list"}, {"items", std::move(items)}});
   }
-  if (blocks.empty()) return;
-  sections.push_back({{"id", "data"}, {"title", "The data"}, {"blocks", std::move(blocks)}});
+  add_section(sections, "data", "The data", std::move(blocks));
 }
 
 void add_formulas(Json& sections, const Reading& result) {
@@ -221,23 +215,19 @@ void add_formulas(Json& sections, const Reading& result) {
                          number_word((*bounds)[1].number())));
   if (const auto intercept = model->find("intercept"))
     add_fact(facts, "Intercept", intercept->truth() ? "yes, not penalised" : "no");
-  if (facts.empty()) return;
-  sections.push_back(
-      {{"id", "formulas"}, {"title", "Formulas"}, {"blocks", Json::array({facts_block(std::move(facts))})}});
+  if (!facts.empty()) add_section(sections, "formulas", "Formulas", facts_block(std::move(facts)));
 }
 
 void add_command(Json& sections, const Reading& result) {
   const std::string command = result.text_or_empty("command_line");
   if (command.empty()) return;
   const std::string version = result.text_or_empty("version");
-  sections.push_back(
-      {{"id", "again"},
-       {"title", "The same again"},
-       {"blocks",
-        Json::array({text_block(version.empty()
-                                    ? "This command repeats the run:"
-                                    : fmt::format("With version {} this command repeats the run:", version)),
-                     code_block(command)})}});
+  add_section(
+      sections, "again", "The same again",
+      Json::array({text_block(version.empty()
+                                  ? "This command repeats the run:"
+                                  : fmt::format("With version {} this command repeats the run:", version)),
+                   code_block(command)}));
 }
 
 }  // namespace report

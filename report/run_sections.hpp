@@ -1,12 +1,16 @@
 #pragma once
 
 #include <initializer_list>
+#include <string>
 
 #include "reading.hpp"
 
-// What the pages of `bilevel tune`, `bilevel clean` and `bilevel train` have in common: sections made of the
+// What the pages of the program have in common: sections made of the
 // run's result. Whatever the result lacks is left out; what it should have is named.
 namespace report {
+
+/// Where the data came from; "" where that is not said.
+std::string source_of(const Reading& result);
 
 /// A notice for each warning, one if the run did not end as it should, and one that names the `expected` keys
 /// that the result does not have: a chart that is missing is then not taken for one that has nothing to show.

@@ -29,11 +29,7 @@ double epoch_number(const Reading& epoch, std::size_t i) {
 }
 
 Json new_chart(const char* title, const char* x, const char* y, bool log = false) {
-  Json chart{{"type", "chart"},
-             {"title", title},
-             {"x", {{"name", x}}},
-             {"y", {{"name", y}}},
-             {"series", Json::array()}};
+  Json chart = chart_block(title, x, y, Json::array());
   if (log) chart["y"]["scale"] = "log";
   return chart;
 }
@@ -78,8 +74,7 @@ Json epoch_chart(Json chart, const Reading& epochs, std::initializer_list<Curve>
 /// The charts that show something, side by side.
 void add_charts(Json& blocks, std::vector<Json> charts) {
   std::erase_if(charts, [](const Json& chart) { return chart["series"].empty(); });
-  if (charts.size() == 1) blocks.push_back(std::move(charts[0]));
-  if (charts.size() > 1) blocks.push_back({{"type", "columns"}, {"blocks", std::move(charts)}});
+  if (!charts.empty()) blocks.push_back(columns_block(std::move(charts)));
 }
 
 /// Every epoch, with the columns for which there is a number.
@@ -95,8 +90,8 @@ Json epoch_table(const Reading& epochs) {
                              {"samples_per_second", "Samples a second"},
                              {"seconds", "Seconds"}};
   std::erase_if(columns, [&](const Curve& column) {
-    for (std::size_t i = 0; i < epochs.size(); ++i)
-      if (std::isfinite(number_or_nan(epochs[i], column.key))) return false;
+    for (const Reading epoch : epochs)
+      if (std::isfinite(number_or_nan(epoch, column.key))) return false;
     return true;
   });
   Json names = Json::array({"Epoch"}), rows = Json::array();
@@ -109,9 +104,7 @@ Json epoch_table(const Reading& epochs) {
     rows.push_back(std::move(row));
   }
   std::string caption = cut_rows(rows, epochs.size(), "first");
-  return {{"type", "table"},         {"title", "Every epoch"},
-          {"search", true},          {"columns", std::move(names)},
-          {"rows", std::move(rows)}, {"caption", std::move(caption)}};
+  return long_table_block("Every epoch", std::move(names), std::move(rows), std::move(caption));
 }
 
 /// What the probe measured, and in a person's words what that means.
@@ -139,21 +132,17 @@ Json probe_table(const Reading& probe) {
     add("Bound", number_word(bound),
         share.empty() ? "of the gradient’s error"
                       : fmt::format("of the gradient’s error: {} of its length", share));
-    if (!verdict.empty())
-      add("Verdict", Json{{"text", ""}, {"status", verdict}}, certificate->text_or_empty("reason"));
+    if (!verdict.empty()) add("Verdict", status_cell(verdict), certificate->text_or_empty("reason"));
   }
-  return {{"type", "table"},
-          {"title", "The last network’s gradient against the exact one"},
-          {"columns", {"", "Measured", "Meaning"}},
-          {"rows", std::move(rows)}};
+  return table_block("The last network’s gradient against the exact one", {"", "Measured", "Meaning"},
+                     std::move(rows));
 }
 
 /// The numbers or words of an array, one after the other.
 std::string joined(const Reading& array, const char* between) {
   std::string text;
-  for (std::size_t i = 0; i < array.size(); ++i) {
-    const Reading one = array[i];
-    if (i > 0) text += between;
+  for (const Reading one : array) {
+    if (!text.empty()) text += between;
     text += one.json().is_number() ? number_text(one.number()) : one.text();
   }
   return text;
@@ -174,7 +163,7 @@ Json settings_table(const char* title, const Reading& given, std::initializer_li
     rows.push_back({setting.name, value->json().is_array() ? joined(*value, layers ? " – " : ", ")
                                                            : word_or_empty(given, setting.key)});
   }
-  return {{"type", "table"}, {"title", title}, {"columns", {"Setting", "Value"}}, {"rows", std::move(rows)}};
+  return table_block(title, {"Setting", "Value"}, std::move(rows));
 }
 
 /// How one phase settled. Its movements may begin with the first step or with a zeroth, as the energies do.
@@ -266,7 +255,7 @@ void add_learning(Json& sections, const Reading& result) {
   Json blocks = Json::array();
   add_charts(blocks, {std::move(errors), std::move(costs)});
   blocks.push_back(epoch_table(*epochs));
-  sections.push_back({{"id", "learning"}, {"title", "Learning"}, {"blocks", std::move(blocks)}});
+  add_section(sections, "learning", "Learning", std::move(blocks));
 }
 
 void add_gradients(Json& sections, const Reading& result) {
@@ -288,10 +277,8 @@ void add_gradients(Json& sections, const Reading& result) {
       text_block("Equilibrium propagation reads the gradient off settled states, with and without a "
                  "nudge. Here it is compared with the gradient that is exact for the same network "
                  "and the same samples: a cosine of 1 is the same direction."));
-  sections.push_back({{"id", "gradients"},
-                      {"title", "Gradients"},
-                      {"status", gradients_verdict(result)},
-                      {"blocks", std::move(blocks)}});
+  add_section(sections, "gradients", "Gradients", std::move(blocks));
+  sections.back()["status"] = gradients_verdict(result);
 }
 
 void add_settings(Json& sections, const Reading& result) {
@@ -336,8 +323,7 @@ void add_settings(Json& sections, const Reading& result) {
        {"noise", "Noise"}});
   if (parts.empty()) return;
   Json block{{"type", "columns"}, {"blocks", std::move(parts)}};
-  sections.push_back(
-      {{"id", "settings"}, {"title", "Speed and settings"}, {"blocks", Json::array({std::move(block)})}});
+  add_section(sections, "settings", "Speed and settings", std::move(block));
 }
 
 void add_relaxation(Json& sections, const Reading& result) {
@@ -349,8 +335,7 @@ void add_relaxation(Json& sections, const Reading& result) {
        moved = new_chart("Movement from step to step", "step", "mean movement", true);
   const auto relaxation = result.find("relaxation");
   if (const auto given = relaxation ? relaxation->find("nudged") : std::nullopt)
-    for (std::size_t i = 0; i < given->size(); ++i) {
-      const Reading one = (*given)[i];
+    for (const Reading one : *given) {
       const double beta = number_or_nan(one, "beta");
       nudged.emplace_back(one, std::isfinite(beta) ? fmt::format("β = {}", number_word(beta)) : "nudged");
     }
@@ -382,8 +367,7 @@ void add_relaxation(Json& sections, const Reading& result) {
                     *epochs, {{"relaxation_residual", "movement left"}}));
   add_charts(blocks, {std::move(free_energy), std::move(nudged_energy)});
   add_charts(blocks, std::move(movements));
-  if (blocks.empty()) return;
-  sections.push_back({{"id", "relaxation"}, {"title", "How it settles"}, {"blocks", std::move(blocks)}});
+  add_section(sections, "relaxation", "How it settles", std::move(blocks));
 }
 
 }  // namespace report

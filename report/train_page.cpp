@@ -142,16 +142,14 @@ Json train_facts(const Reading& root) {
   const auto network = root.find("network"), probe = root.find("probe");
   add_fact(facts, "Test error", percent_word(measure(root, "test_error").last));
   add_fact(facts, "Training error", percent_word(measure(root, "train_error").last));
-  if (const std::string verdict = gradients_verdict(root); !verdict.empty())
-    facts.push_back(Json::array({"Gradients", Json{{"text", ""}, {"status", verdict}}}));
+  add_status(facts, "Gradients", gradients_verdict(root));
   if (probe) add_fact(facts, "Gradient cosine", number_word(number_or_nan(*probe, "cosine")));
   if (const auto epochs = root.find("epochs"))
     add_fact(facts, "Epochs", count_word(static_cast<double>(epochs->size())));
   if (network) add_fact(facts, "Parameters", count_word(number_or_nan(*network, "parameters")));
   add_fact(facts, "Samples a second", count_word(measure(root, "samples_per_second").median()));
   add_fact(facts, "Time", in_seconds(number_or_nan(root, "seconds")));
-  if (const std::string status = root.text_or_empty("status"); !status.empty())
-    facts.push_back(Json::array({"Outcome", Json{{"text", ""}, {"status", status}}}));
+  add_status(facts, "Outcome", root.text_or_empty("status"));
   add_fact(facts, "Version", root.text_or_empty("version"));
   return facts;
 }
@@ -170,17 +168,14 @@ void add_warnings(Json& sections, const Reading& root) {
     blocks.push_back(
         notice_block(fmt::format("The gradients are {}{}{}", verdict, reason.empty() ? "." : ": ", reason)));
   }
-  if (!blocks.empty())
-    sections.push_back({{"id", "warnings"}, {"title", "Take care"}, {"blocks", std::move(blocks)}});
+  add_section(sections, "warnings", "Take care", std::move(blocks));
 }
 
 }  // namespace
 
 Json train_page(const Json& result) {
   const Reading root(result, "");
-  const auto data = root.find("data");
-  const std::string source = data ? data->text_or_empty("source") : "";
-
+  const std::string source = source_of(root);
   Json sections = Json::array();
   add_warnings(sections, root);
   add_learning(sections, root);
@@ -192,11 +187,9 @@ Json train_page(const Json& result) {
   add_wrong(sections, root);
   add_data(sections, root);
   add_command(sections, root);
-  return {{"title", source.empty() ? "A network that settles"
-                                   : fmt::format("A network that settles, trained on {}", source)},
-          {"lead", train_headline(root)},
-          {"facts", train_facts(root)},
-          {"sections", std::move(sections)}};
+  return page(source.empty() ? "A network that settles"
+                             : fmt::format("A network that settles, trained on {}", source),
+              train_headline(root), train_facts(root), std::move(sections));
 }
 
 }  // namespace report

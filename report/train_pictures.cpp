@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -7,6 +8,7 @@
 
 #include "base64.hpp"
 #include "blocks.hpp"
+#include "pictures.hpp"
 #include "train_sections.hpp"
 
 // Weights, confusions and wrong samples: what the network looks for, and what it takes for what.
@@ -107,8 +109,7 @@ void add_weights(Json& sections, const Reading& result) {
              {"range", std::stod(fmt::format("{:.2g}", reach))},
              {"items", std::move(items)},
              {"caption", std::move(caption)}};
-  sections.push_back(
-      {{"id", "weights"}, {"title", "What the first layer looks for"}, {"blocks", Json::array({block})}});
+  add_section(sections, "weights", "What the first layer looks for", std::move(block));
 }
 
 void add_confusion(Json& sections, const Reading& result) {
@@ -117,25 +118,16 @@ void add_confusion(Json& sections, const Reading& result) {
   if (!confusion || confusion->size() == 0) return;
   const std::size_t size = confusion->size();
   const std::vector<std::string> names = class_names(result, size);
+  const std::vector<std::vector<double>> counts = read_counts(*confusion);
   std::vector<Mistake> mistakes;
-  Json counts = Json::array();
   double all = 0, wrong = 0;
   for (std::size_t i = 0; i < size; ++i) {
-    const Reading given = (*confusion)[i];
-    if (given.size() != size)
-      given.fail(fmt::format("has {} elements, there are {} classes", given.size(), size));
-    std::vector<double> row = numbers_of(given);
-    double sum = 0;
-    for (std::size_t j = 0; j < size; ++j) {
-      if (!std::isfinite(row[j])) row[j] = 0;
-      if (!(row[j] >= 0 && row[j] < 1e15)) given[j].fail("must be a count");
-      sum += row[j];
-    }
+    const std::vector<double>& row = counts[i];
+    const double sum = std::accumulate(row.begin(), row.end(), 0.0);
     for (std::size_t j = 0; j < size; ++j)
       if (i != j && row[j] > 0) mistakes.push_back({i, j, row[j], row[j] / sum});
     all += sum;
     wrong += sum - row[i];
-    counts.push_back(row);
   }
   std::stable_sort(mistakes.begin(), mistakes.end(),
                    [](const Mistake& a, const Mistake& b) { return a.count > b.count; });
@@ -149,7 +141,7 @@ void add_confusion(Json& sections, const Reading& result) {
     blocks.push_back({{"type", "confusion"},
                       {"title", "Labels and predictions"},
                       {"classes", names},
-                      {"counts", std::move(counts)},
+                      {"counts", counts},
                       {"caption", "The stronger the colour of a mistake, the larger its share of the row."}});
   for (std::size_t k = 0; k < std::min(mistakes.size(), most_mistakes); ++k) {
     const Mistake& one = mistakes[k];
@@ -157,12 +149,9 @@ void add_confusion(Json& sections, const Reading& result) {
                     percent_word(one.share)});
   }
   if (!rows.empty())
-    blocks.push_back({{"type", "table"},
-                      {"title", "The most frequent mistakes"},
-                      {"columns", {"Label → predicted", "Times", "Of the label’s samples"}},
-                      {"rows", std::move(rows)}});
-  sections.push_back(
-      {{"id", "confusion"}, {"title", "What is taken for what"}, {"blocks", std::move(blocks)}});
+    blocks.push_back(table_block("The most frequent mistakes",
+                                 {"Label → predicted", "Times", "Of the label’s samples"}, std::move(rows)));
+  add_section(sections, "confusion", "What is taken for what", std::move(blocks));
 }
 
 void add_wrong(Json& sections, const Reading& result) {
@@ -194,15 +183,14 @@ void add_wrong(Json& sections, const Reading& result) {
                                                 : "";
   Json block;
   if (items.empty())
-    block = {{"type", "table"},         {"title", "Samples that the network gets wrong"},
-             {"search", true},          {"columns", {"Sample", "Label", "Predicted"}},
-             {"rows", std::move(rows)}, {"caption", cut}};
+    block = long_table_block("Samples that the network gets wrong", {"Sample", "Label", "Predicted"},
+                             std::move(rows), cut);
   else
     block = {{"type", "images"},
              {"title", "Samples that the network gets wrong"},
              {"items", std::move(items)},
              {"caption", fmt::format("Label → predicted.{}{}", cut.empty() ? "" : " ", cut)}};
-  sections.push_back({{"id", "wrong"}, {"title", "Wrong samples"}, {"blocks", Json::array({block})}});
+  add_section(sections, "wrong", "Wrong samples", std::move(block));
 }
 
 }  // namespace report

@@ -56,7 +56,8 @@ std::string what_was_tuned(const Reading& root) {
   std::string text = count == 1             ? fmt::format("The penalty of {}", subject)
                      : std::isfinite(count) ? fmt::format("{} of {}", counted(count, "penalty"), subject)
                                             : fmt::format("The penalties of {}", subject);
-  if (penalty.starts_with("per-")) text += fmt::format(", one for each {},", unit_of(penalty));
+  if (const std::string unit = unit_of(penalty); !unit.empty())
+    text += fmt::format(", one for each {},", unit);
   if (kind == "adaptive" && std::isfinite(numbers)) text += fmt::format(" by {},", counted(numbers, "number"));
   text += count == 1 ? " was tuned" : " were tuned";
   if (const auto rows = data ? data->find("rows") : std::nullopt) {
@@ -128,19 +129,15 @@ std::optional<Json> differences(const Reading& root, const std::vector<Outcome>&
   add("test rows: chosen", (all.back().on_test("loss") - single) / std::abs(single),
       all.back().on_test("difference_error") / std::abs(single));
   if (names.empty()) return {};
-  const auto dots = [](const char* name, Json values) {
-    return Json{{"name", name}, {"style", "dots"}, {"values", std::move(values)}};
-  };
-  return Json{{"type", "chart"},
-              {"title", "Loss compared with the best single λ"},
-              {"horizontal", true},
-              {"categories", std::move(names)},
-              {"x", {{"name", "difference, % of its loss"}}},
-              {"y", {{"name", "rows: model"}}},
-              {"series", Json::array({dots("difference", std::move(middle)),
-                                      dots("two standard errors below", std::move(low)),
-                                      dots("two standard errors above", std::move(high))})},
-              {"caption", "Left of zero is better than one λ for all. Only test rows took no part."}};
+  Json curves = Json::array({category_series("difference", "dots", std::move(middle)),
+                             category_series("two standard errors below", "dots", std::move(low)),
+                             category_series("two standard errors above", "dots", std::move(high))});
+  Json chart = chart_block("Loss compared with the best single λ", "difference, % of its loss", "rows: model",
+                           std::move(curves),
+                           "Left of zero is better than one λ for all. Only test rows took no part.");
+  chart["horizontal"] = true;
+  chart["categories"] = std::move(names);
+  return chart;
 }
 
 Json comparison(const std::vector<Outcome>& all) {
@@ -169,10 +166,7 @@ Json comparison(const std::vector<Outcome>& all) {
     row.push_back(number_word(one.seconds, 3));
     rows.push_back(std::move(row));
   }
-  return {{"type", "table"},
-          {"title", "Before and after"},
-          {"columns", std::move(columns)},
-          {"rows", std::move(rows)}};
+  return table_block("Before and after", std::move(columns), std::move(rows));
 }
 
 }  // namespace
@@ -182,8 +176,10 @@ double Outcome::on_test(const char* key) const {
 }
 
 std::string unit_of(const std::string& penalty) {
-  if (penalty == "per-group") return "group";
-  return penalty == "per-class" ? "class" : "feature";
+  static const std::map<std::string, std::string> units{
+      {"per-feature", "feature"}, {"per-group", "group"}, {"per-class", "class"}};
+  const auto found = units.find(penalty);
+  return found == units.end() ? "" : found->second;
 }
 
 std::vector<Outcome> outcomes(const Reading& root) {
@@ -245,16 +241,14 @@ Json page_facts(const Reading& root, const Outcome& tuned) {
   for (const Measure& measure : measures)
     add_fact(facts, fmt::format("Test {}", measure.name).c_str(), number_word(tuned.on_test(measure.key)));
   add_fact(facts, "Time", in_seconds(tuned.seconds));
-  const auto certificate = root.find("certificate");
-  const std::string verdict = certificate ? certificate->text_or_empty("verdict") : "";
-  if (!verdict.empty()) facts.push_back(Json::array({"Gradient", Json{{"text", ""}, {"status", verdict}}}));
-  if (const std::string status = root.text_or_empty("status"); !status.empty())
-    facts.push_back(Json::array({"Outcome", Json{{"text", ""}, {"status", status}}}));
+  if (const auto certificate = root.find("certificate"))
+    add_status(facts, "Gradient", certificate->text_or_empty("verdict"));
+  add_status(facts, "Outcome", root.text_or_empty("status"));
   add_fact(facts, "Version", root.text_or_empty("version"));
   return facts;
 }
 
-Json result_section(const Reading& root, const std::vector<Outcome>& all) {
+void add_result(Json& sections, const Reading& root, const std::vector<Outcome>& all) {
   Json blocks = Json::array();
   add_notices(blocks, root,
               {"validation_loss", "baseline.grid.points", "baseline.grid.points.validation_loss", "penalties",
@@ -264,7 +258,7 @@ Json result_section(const Reading& root, const std::vector<Outcome>& all) {
   if (const auto choice = root.find("choice"))
     if (const auto answers = choice->find("answers"); answers && answers->size() > 0) {
       std::string text = fmt::format("Penalties: {}.", choice->text_or_empty("kind"));
-      for (std::size_t i = 0; i < answers->size(); ++i) text += fmt::format("\n\n{}.", (*answers)[i].text());
+      for (const Reading answer : *answers) text += fmt::format("\n\n{}.", answer.text());
       blocks.push_back(text_block(std::move(text)));
     }
   blocks.push_back(comparison(all));
@@ -276,7 +270,7 @@ Json result_section(const Reading& root, const std::vector<Outcome>& all) {
       add_fact(facts, fmt::format("Validation {}", measure.name).c_str(),
                number_word(number_or_nan(*validation, measure.key), 6));
   if (!facts.empty()) blocks.push_back(facts_block(std::move(facts)));
-  return {{"id", "result"}, {"title", "Result"}, {"blocks", std::move(blocks)}};
+  add_section(sections, "result", "Result", std::move(blocks));
 }
 
 }  // namespace report

@@ -23,7 +23,7 @@ struct Outcome {
 /// The default, the best single λ and the tuned penalties, as far as they are there; the tuned ones are last.
 std::vector<Outcome> outcomes(const Reading& result);
 
-/// What has a penalty of its own: a feature, a group, a class.
+/// What has a penalty of its own: a feature, a group, a class; "" where nothing has.
 std::string unit_of(const std::string& penalty);
 
 /// What was tuned and how well, in words.
@@ -33,6 +33,6 @@ std::string headline(const Reading& result, const std::vector<Outcome>& all);
 Json page_facts(const Reading& result, const Outcome& tuned);
 
 /// Warnings, and all of it as a table.
-Json result_section(const Reading& result, const std::vector<Outcome>& all);
+void add_result(Json& sections, const Reading& result, const std::vector<Outcome>& all);
 
 }  // namespace report

@@ -40,8 +40,7 @@ void add_search(Json& sections, const Reading& root) {
   const auto given = baseline ? baseline->find("grid") : std::nullopt;
   if (const auto points = given ? given->find("points") : std::nullopt) {
     double time = 0;
-    for (std::size_t i = 0; i < points->size(); ++i) {
-      const Reading point = (*points)[i];
+    for (const Reading point : *points) {
       if (const double seconds = number_or_nan(point, "seconds"); std::isfinite(seconds)) time += seconds;
       grid.add(time, number_or_nan(point, "validation_loss"));
     }
@@ -72,7 +71,7 @@ void add_search(Json& sections, const Reading& root) {
   std::string caption = both ? "Tuning is drawn after the last fit of the grid." : "";
 
   // The worst fits of a grid are so bad that nothing else would be seen.
-  Json y{{"name", "validation loss"}};
+  Json y = Json::object();
   const double low = std::min(grid.lowest, tuning.lowest),
                high = std::isfinite(grid.lowest) ? grid.lowest : low;
   const double ceiling = high + 5 * std::max(high - low, 0.02 * std::abs(high));
@@ -84,13 +83,10 @@ void add_search(Json& sections, const Reading& root) {
     caption += fmt::format("{}{} above the frame.", caption.empty() ? "" : " ",
                            above == 1 ? "One loss lies" : fmt::format("{} losses lie", above));
   }
-  Json chart{{"type", "chart"},
-             {"title", "Validation loss against time"},
-             {"x", {{"name", "seconds"}}},
-             {"y", std::move(y)},
-             {"series", std::move(curves)},
-             {"caption", std::move(caption)}};
-  sections.push_back({{"id", "time"}, {"title", "Loss against time"}, {"blocks", Json::array({chart})}});
+  Json chart = chart_block("Validation loss against time", "seconds", "validation loss", std::move(curves),
+                           std::move(caption));
+  chart["y"].update(y);
+  add_section(sections, "time", "Loss against time", std::move(chart));
 }
 
 struct Penalty {
@@ -101,11 +97,9 @@ struct Penalty {
 std::vector<Penalty> sorted_penalties(const Reading& list) {
   std::vector<Penalty> all;
   all.reserve(list.size());
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    const Reading one = list[i];
+  for (const Reading one : list)
     all.push_back(
         {word_or_empty(one, "name"), one.text_or_empty("at_bound"), number_or_nan(one, "log_lambda")});
-  }
   const auto key = [](const Penalty& one) {
     return std::isfinite(one.log_lambda) ? one.log_lambda : infinity;
   };
@@ -128,18 +122,15 @@ Json named_chart(const std::vector<Penalty>& all, std::size_t count, const std::
       values.push_back(here ? Json(all[i].log_lambda) : Json(nullptr));
       some = some || here;
     }
-    if (some) curves.push_back({{"name", name}, {"style", "dots"}, {"values", std::move(values)}});
+    if (some) curves.push_back(category_series(name, "dots", std::move(values)));
   }
   std::string title = count == all.size() ? fmt::format("The penalty of each {}", unit)
                                           : fmt::format("The {} smallest penalties", count);
-  return {{"type", "chart"},
-          {"title", std::move(title)},
-          {"horizontal", true},
-          {"categories", std::move(names)},
-          {"x", {{"name", "log λ"}}},
-          {"y", {{"name", unit}}},
-          {"series", std::move(curves)},
-          {"caption", "The smaller the penalty, the more freely its coefficient is used."}};
+  Json chart = chart_block(std::move(title), "log λ", unit, std::move(curves),
+                           "The smaller the penalty, the more freely its coefficient is used.");
+  chart["horizontal"] = true;
+  chart["categories"] = std::move(names);
+  return chart;
 }
 
 Json profile_chart(const std::vector<Penalty>& all) {
@@ -150,19 +141,16 @@ Json profile_chart(const std::vector<Penalty>& all) {
   if (chosen.size() < all.size())
     caption += fmt::format(" Drawn: {} of {}, evenly chosen.", chosen.size(),
                            count_word(static_cast<double>(all.size())));
-  return {{"type", "chart"},
-          {"title", "All penalties, sorted"},
-          {"x", {{"name", "rank"}}},
-          {"y", {{"name", "log λ"}}},
-          {"series", Json::array({series("log λ", "line", std::move(points))})},
-          {"caption", std::move(caption)}};
+  return chart_block("All penalties, sorted", "rank", "log λ",
+                     Json::array({series("log λ", "line", std::move(points))}), std::move(caption));
 }
 
 void add_penalties(Json& sections, const Reading& root) {
   constexpr std::size_t most_named = 60, named_of_many = 40;
   const auto list = root.find("penalties"), model = root.find("model");
   if (!list || list->size() == 0) return;
-  const std::string unit = unit_of(model ? model->text_or_empty("penalty") : "");
+  std::string unit = unit_of(model ? model->text_or_empty("penalty") : "");
+  if (unit.empty()) unit = "feature";
   const std::vector<Penalty> all = sorted_penalties(*list);
   const auto at = [&](const char* bound) {
     return std::count_if(all.begin(), all.end(), [&](const Penalty& one) { return one.at_bound == bound; });
@@ -196,13 +184,9 @@ void add_penalties(Json& sections, const Reading& root) {
   std::string head = unit;
   head[0] = static_cast<char>(head[0] - 'a' + 'A');
   std::string caption = cut_rows(rows, all.size(), "smallest");
-  blocks.push_back({{"type", "table"},
-                    {"title", "Every penalty"},
-                    {"search", true},
-                    {"columns", {head, "log λ", "λ", "At bound"}},
-                    {"rows", std::move(rows)},
-                    {"caption", std::move(caption)}});
-  sections.push_back({{"id", "penalties"}, {"title", "Penalties"}, {"blocks", std::move(blocks)}});
+  blocks.push_back(long_table_block("Every penalty", {head, "log λ", "λ", "At bound"}, std::move(rows),
+                                    std::move(caption)));
+  add_section(sections, "penalties", "Penalties", std::move(blocks));
 }
 
 struct Coefficient {
@@ -240,12 +224,8 @@ Json scatter(std::vector<Coefficient> all) {
   if (count > most_points)
     caption += fmt::format(" Drawn: the {} largest of {}.", count_word(static_cast<double>(most_points)),
                            count_word(static_cast<double>(count)));
-  return {{"type", "chart"},
-          {"title", "Coefficients: best single λ against tuned"},
-          {"x", {{"name", "with the best single λ"}}},
-          {"y", {{"name", "tuned"}}},
-          {"series", std::move(curves)},
-          {"caption", std::move(caption)}};
+  return chart_block("Coefficients: best single λ against tuned", "with the best single λ", "tuned",
+                     std::move(curves), std::move(caption));
 }
 
 void add_coefficients(Json& sections, const Reading& root) {
@@ -255,8 +235,7 @@ void add_coefficients(Json& sections, const Reading& root) {
   all.reserve(list->size());
   bool labelled = false;
   std::size_t zeros_before = 0, zeros_after = 0;
-  for (std::size_t i = 0; i < list->size(); ++i) {
-    const Reading one = (*list)[i];
+  for (const Reading one : *list) {
     all.push_back({word_or_empty(one, "name"), word_or_empty(one, "class"), number_or_nan(one, "grid"),
                    number_or_nan(one, "tuned")});
     labelled = labelled || !all.back().label.empty();
@@ -288,13 +267,9 @@ void add_coefficients(Json& sections, const Reading& root) {
     rows.push_back(std::move(row));
   }
   std::string caption = cut_rows(rows, all.size(), "largest");
-  blocks.push_back({{"type", "table"},
-                    {"title", "Every coefficient, the largest first"},
-                    {"search", true},
-                    {"columns", std::move(columns)},
-                    {"rows", std::move(rows)},
-                    {"caption", std::move(caption)}});
-  sections.push_back({{"id", "coefficients"}, {"title", "Coefficients"}, {"blocks", std::move(blocks)}});
+  blocks.push_back(long_table_block("Every coefficient, the largest first", std::move(columns),
+                                    std::move(rows), std::move(caption)));
+  add_section(sections, "coefficients", "Coefficients", std::move(blocks));
 }
 
 }  // namespace
@@ -302,11 +277,9 @@ void add_coefficients(Json& sections, const Reading& root) {
 Json tune_page(const Json& result) {
   const Reading root(result, "");
   const std::vector<Outcome> all = outcomes(root);
-  const auto data = root.find("data");
-  const std::string source = data ? data->text_or_empty("source") : "";
-
+  const std::string source = source_of(root);
   Json sections = Json::array();
-  sections.push_back(result_section(root, all));
+  add_result(sections, root, all);
   add_search(sections, root);
   add_penalties(sections, root);
   add_coefficients(sections, root);
@@ -314,10 +287,8 @@ Json tune_page(const Json& result) {
   add_data(sections, root);
   add_formulas(sections, root);
   add_command(sections, root);
-  return {{"title", source.empty() ? "Tuned penalties" : fmt::format("Tuned penalties for {}", source)},
-          {"lead", headline(root, all)},
-          {"facts", page_facts(root, all.back())},
-          {"sections", std::move(sections)}};
+  return page(source.empty() ? "Tuned penalties" : fmt::format("Tuned penalties for {}", source),
+              headline(root, all), page_facts(root, all.back()), std::move(sections));
 }
 
 }  // namespace report

@@ -140,12 +140,6 @@ double Lasso::penalised_value(const Vec& phi) const {
   return loss_ + absolute + 0.5 * lambda2_ * phi.head(features_).squaredNorm();
 }
 
-double Lasso::inner_value(const Vec& phi, const Vec& theta) {
-  set_penalties(theta);
-  evaluate(phi);
-  return penalised_value(phi);
-}
-
 double Lasso::outer(const Vec& phi, const Vec&, Wanted<Vec> wanted) {
   to_stored(phi, u_);
   const double value = validation_->value(u_, wanted.phi ? &raw_ : nullptr);

@@ -28,25 +28,30 @@ Samples checked(Samples samples, Index classes, double lambda) {
   return samples;
 }
 
+RowRange fitting(const Samples& samples, Index classes, RowRange range) {
+  const auto [first, last] = range;
+  if (first < 0 || last > samples.matrix->rows() || last <= first)
+    throw InvalidInput(
+        fmt::format("sample weights: rows {} to {} of {}", first, last, samples.matrix->rows()));
+  for (Index i = first; i < last; ++i)
+    if (const int label = (*samples.classes)[static_cast<std::size_t>(i)]; label < 0 || label >= classes)
+      throw InvalidInput(fmt::format("sample weights: row {} has class {} of {}", i, label, classes));
+  return range;
+}
+
 }  // namespace
 
-SampleWeights::SoftmaxRows::SoftmaxRows(const Samples& samples, Index count, RowRange range)
-    : labels(samples.classes->data() + range.first), classes(count), rows(range.second - range.first) {
+SampleWeights::SoftmaxRows::SoftmaxRows(const Samples& samples, Index count, RowRange of)
+    : labels(samples.classes->data() + of.first),
+      classes(count),
+      rows(of.second - of.first),
+      range(of),
+      pass(*samples.matrix, fitting(samples, count, of), count) {
   const ModelMatrix& x = *samples.matrix;
-  if (range.first < 0 || range.second > x.rows() || rows < 1)
-    throw InvalidInput(
-        fmt::format("sample weights: rows {} to {} of {}", range.first, range.second, x.rows()));
-  for (Index i = 0; i < rows; ++i)
-    if (labels[i] < 0 || labels[i] >= classes)
-      throw InvalidInput(
-          fmt::format("sample weights: row {} has class {} of {}", range.first + i, labels[i], classes));
-  if (x.sparse()) {
-    sparse = x.sparse_rows(range);
-    workspace.emplace(*sparse, classes);
-  } else {
-    dense = x.dense_rows(range);
-    workspace.emplace(*dense, classes);
-  }
+  pass.visit([&](const auto&, const auto& w) {
+    margin_depth = w.margin_depth;
+    sum_depth = w.sum_depth;
+  });
 
   const double up = 1 + gamma(static_cast<double>(rows + x.features()) + 64);
   squares.resize(rows);
@@ -73,30 +78,32 @@ SampleWeights::SoftmaxRows::SoftmaxRows(const Samples& samples, Index count, Row
 }
 
 double SampleWeights::SoftmaxRows::value(const Vec& phi, const double* weights, double* gradient, double* p) {
-  return dense ? kernels::softmax_value_with_gradient(*dense, classes, phi.data(), labels, weights, gradient,
-                                                      p, *workspace)
-               : kernels::softmax_value_with_gradient(*sparse, classes, phi.data(), labels, weights, gradient,
-                                                      p, *workspace);
+  return pass.visit([&](const auto& x, auto& w) {
+    return kernels::softmax_value_with_gradient(x, classes, phi.data(), labels, weights, gradient, p, w);
+  });
 }
 
 void SampleWeights::SoftmaxRows::product(const Vec& p, const double* weights, const Vec& v, Vec& out) {
-  dense ? kernels::softmax_product(*dense, classes, p.data(), weights, v.data(), out.data(), *workspace)
-        : kernels::softmax_product(*sparse, classes, p.data(), weights, v.data(), out.data(), *workspace);
+  pass.visit([&](const auto& x, auto& w) {
+    kernels::softmax_product(x, classes, p.data(), weights, v.data(), out.data(), w);
+  });
 }
 
 void SampleWeights::SoftmaxRows::diagonal(const Vec& p, const double* weights, Vec& out) {
-  dense ? kernels::softmax_diagonal(*dense, classes, p.data(), weights, out.data(), *workspace)
-        : kernels::softmax_diagonal(*sparse, classes, p.data(), weights, out.data(), *workspace);
+  pass.visit([&](const auto& x, auto& w) {
+    kernels::softmax_diagonal(x, classes, p.data(), weights, out.data(), w);
+  });
 }
 
 void SampleWeights::SoftmaxRows::dots(const Vec& p, const Vec& v, Vec& out) {
-  dense ? kernels::softmax_row_dots(*dense, classes, v.data(), p.data(), labels, out.data(), *workspace)
-        : kernels::softmax_row_dots(*sparse, classes, v.data(), p.data(), labels, out.data(), *workspace);
+  pass.visit([&](const auto& x, auto& w) {
+    kernels::softmax_row_dots(x, classes, v.data(), p.data(), labels, out.data(), w);
+  });
 }
 
 void SampleWeights::SoftmaxRows::margins(const Vec& phi, Vec& out) {
-  dense ? kernels::softmax_margins(*dense, classes, phi.data(), out.data(), *workspace)
-        : kernels::softmax_margins(*sparse, classes, phi.data(), out.data(), *workspace);
+  pass.visit(
+      [&](const auto& x, auto& w) { kernels::softmax_margins(x, classes, phi.data(), out.data(), w); });
 }
 
 SampleWeights::SampleWeights(Samples samples, Index classes, RowRange training, RowRange trusted,
@@ -226,8 +233,9 @@ bool SampleWeightsCurvature::dense(Mat& out) {
 /// One block for each pair of classes: Xᵀ diag(w·p_a(1 − p_a)) X, and −Xᵀ diag(w·p_a·p_b) X beside it.
 void SampleWeightsCurvature::add_dense(const SampleWeights::SoftmaxRows& part, const Vec& at,
                                        const double* row_weights, double factor, Mat& out) {
-  const Index c = part.classes, n = part.dense->columns;
-  kernels::Workspace workspace(*part.dense);
+  const kernels::View x = model.samples_.matrix->dense_rows(part.range);
+  const Index c = part.classes, n = x.columns;
+  kernels::Workspace workspace(x);
   Mat block(n, n);
   Vec curvatures(part.rows);
   for (Index a = 0; a < c; ++a)
@@ -236,7 +244,7 @@ void SampleWeightsCurvature::add_dense(const SampleWeights::SoftmaxRows& part, c
         const double* p = at.data() + i * c;
         curvatures[i] = (row_weights ? row_weights[i] : 1) * p[a] * (a == b ? 1 - p[a] : p[b]);
       }
-      kernels::gram(*part.dense, curvatures.data(), block.data(), workspace);
+      kernels::gram(x, curvatures.data(), block.data(), workspace);
       const double signed_factor = a == b ? factor : -factor;
       for (Index j = 0; j < n; ++j)
         for (Index i = 0; i < n; ++i) {

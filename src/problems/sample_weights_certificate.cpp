@@ -45,7 +45,7 @@ double SampleWeights::cross_energy(const Vec& center, double radius) {
   const Vec& p = probabilities_at(center);
   const Index n = training_.rows;
   // Within the ball, and by the rounding of margins, log-odds move by at most √2·‖x_i‖ times the distance.
-  const double reach = radius + gamma(training_.workspace->margin_depth() + 8) * center.norm() + 1e-14;
+  const double reach = radius + gamma(training_.margin_depth + 8) * center.norm() + 1e-14;
   const double grow = std::exp(root_two * training_.largest * reach);
   std::vector<std::pair<double, double>> rows(static_cast<std::size_t>(n));
   double rest = 0;
@@ -111,7 +111,7 @@ double SampleWeightsCurvature::cross_norm() {
     sum += slopes[i] * slopes[i] * slope2 * model.training_.squares[i];
   }
   // p is off because the margins are; their error moves χ as a change of φ would.
-  const double moved = gamma(model.training_.workspace->margin_depth() + 8) * phi.norm();
+  const double moved = gamma(model.training_.margin_depth + 8) * phi.norm();
   return (std::sqrt(sum) + model.cross_lipschitz() * moved) * (1 + gamma(static_cast<double>(n + c) + 64));
 }
 
@@ -121,9 +121,8 @@ double SampleWeightsCurvature::cross_norm() {
 // which the depth of the sum takes in. Products of two γ are covered by the factor 1.001.
 double SampleWeights::gradient_rounding(const SoftmaxRows& part, double norm_phi) {
   const double size = std::sqrt(part.mean_square);
-  return gamma(part.workspace->sum_depth() + 32) * root_two * size +
-         largest_curvature * std::sqrt(part.second_moment) * gamma(part.workspace->margin_depth() + 8) *
-             size * norm_phi +
+  return gamma(part.sum_depth + 32) * root_two * size +
+         largest_curvature * std::sqrt(part.second_moment) * gamma(part.margin_depth + 8) * size * norm_phi +
          1e-307 * size;
 }
 
@@ -131,7 +130,7 @@ Rounding SampleWeights::rounding(const Vec& phi, const Vec& theta, const Vec& pi
   set_weights(theta);
   const SoftmaxRows& t = training_;
   const double norm_phi = phi.norm(), norm_pi = pi.norm(), size = std::sqrt(t.mean_square);
-  const double margin = gamma(t.workspace->margin_depth() + 8), sum = gamma(t.workspace->sum_depth() + 32);
+  const double margin = gamma(t.margin_depth + 8), sum = gamma(t.sum_depth + 32);
   const double slope = slopes_.maxCoeff(), classes = static_cast<double>(classes_);
   Rounding r;
   r.residual = 1.001 * (gradient_rounding(t, norm_phi) + gamma(8) * lambda_ * norm_phi);
@@ -142,19 +141,19 @@ Rounding SampleWeights::rounding(const Vec& phi, const Vec& theta, const Vec& pi
   const double product = curvature_error * norm_pi +
                          largest_curvature * std::sqrt(t.second_moment) * size * (margin + sum) * norm_pi;
   r.adjoint = 1.001 * (gradient_rounding(trusted_, norm_phi) + product + gamma(16) * lambda_ * norm_pi);
-  const double depth = t.dense ? std::max(t.workspace->sum_depth(),
-                                          kernels::Chunking(t.rows, t.dense->stride).gram_depth() + classes)
-                               : t.workspace->sum_depth();
+  double depth = t.sum_depth;
+  if (const ModelMatrix& x = *samples_.matrix; !x.sparse())
+    depth = std::max(depth, kernels::Chunking(t.rows, x.dense_rows(t.range).stride).gram_depth() + classes);
   r.curvature =
       1.001 * (largest_curvature * gamma(depth + 40) * t.mean_square + curvature_error + gamma(8) * lambda_);
 
   // Σ over the rows of (σ′_i/n · error of (p_i − e_y)·(x_iπ))², each ≤ ‖x_i‖‖π‖ times what p and the dot err
   // by.
-  const double each = root_two * gamma(t.workspace->margin_depth() + classes + 48) +
-                      largest_curvature * margin_error + gamma(classes + 32);
+  const double each = root_two * gamma(t.margin_depth + classes + 48) + largest_curvature * margin_error +
+                      gamma(classes + 32);
   const double per_row = slope * std::sqrt(inverse_rows_);
   r.gradient = 1.001 * (per_row * size * norm_pi * each + 1e-307);
-  r.inner_theta = 1.001 * per_row * gamma(t.workspace->margin_depth() + classes + 32) *
+  r.inner_theta = 1.001 * per_row * gamma(t.margin_depth + classes + 32) *
                   (2 * t.largest * norm_phi + std::log(classes) + 1);
   return r;
 }

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <utility>
 
 #include <bilevel/outcome/violations.hpp>
@@ -33,47 +32,20 @@ struct Segment {
       : rows{samples.labels->data() + range.first,
              samples.weights ? samples.weights->data() + range.first : nullptr,
              samples.offsets ? samples.offsets->data() + range.first : nullptr, parameter,
-             std::log(parameter)} {
-    if (samples.matrix->sparse()) {
-      sparse = samples.matrix->sparse_rows(range);
-      sparse_workspace.emplace(*sparse);
-    } else {
-      dense = samples.matrix->dense_rows(range);
-      workspace.emplace(*dense);
-    }
-  }
+             std::log(parameter)},
+        count(range.second - range.first),
+        pass(*samples.matrix, range) {}
 
-  double value(Loss loss, const double* u, double* gradient, double* curvature) {
-    return dense
-               ? kernels::value_with_gradient(loss, *dense, u, rows, gradient, curvature, *workspace)
-               : kernels::value_with_gradient(loss, *sparse, u, rows, gradient, curvature, *sparse_workspace);
-  }
-  void curvature(Loss loss, const double* u, double* curvature) {
-    dense ? kernels::curvature(loss, *dense, u, rows, curvature, *workspace)
-          : kernels::curvature(loss, *sparse, u, rows, curvature, *sparse_workspace);
-  }
-  void product(const double* curvature, const double* v, double* out) {
-    dense ? kernels::product(*dense, curvature, v, out, *workspace)
-          : kernels::product(*sparse, curvature, v, out, *sparse_workspace);
-  }
   void gram(const double* curvature, double* out) {
-    dense ? kernels::gram(*dense, curvature, out, *workspace)
-          : kernels::gram(*sparse, curvature, out, *sparse_workspace);
-  }
-  void gram_diagonal(const double* curvature, double* out) {
-    dense ? kernels::gram_diagonal(*dense, curvature, out, *workspace)
-          : kernels::gram_diagonal(*sparse, curvature, out, *sparse_workspace);
+    pass.visit([&](const auto& x, auto& w) { kernels::gram(x, curvature, out, w); });
   }
   void margins(const double* u, double* out) {
-    dense ? kernels::margins(*dense, u, rows.offsets, out, *workspace)
-          : kernels::margins(*sparse, u, rows.offsets, out, *sparse_workspace);
+    pass.visit([&](const auto& x, auto& w) { kernels::margins(x, u, rows.offsets, out, w); });
   }
 
   kernels::Rows rows;
-  std::optional<kernels::View> dense;
-  std::optional<kernels::SparseView> sparse;
-  std::optional<kernels::Workspace> workspace;
-  std::optional<kernels::SparseWorkspace> sparse_workspace;
+  Index count;
+  RowPass<kernels::Workspace, kernels::SparseWorkspace> pass;
 };
 
 class ScalarLoss : public DataLoss {
@@ -114,8 +86,11 @@ class ScalarLoss : public DataLoss {
     Index place = 0;
     for (std::size_t k = 0; k < segments_.size(); ++k) {
       double* target = !gradient ? nullptr : k == 0 ? gradient->data() : scratch_.data();
-      sum +=
-          segments_[k].value(kind_.loss, u.data(), target, curvature ? curvature_.data() + place : nullptr);
+      double* second = curvature ? curvature_.data() + place : nullptr;
+      Segment& segment = segments_[k];
+      sum += segment.pass.visit([&](const auto& x, auto& w) {
+        return kernels::value_with_gradient(kind_.loss, x, u.data(), segment.rows, target, second, w);
+      });
       if (gradient && k > 0) *gradient += scratch_;
       place += ranges_[k].second - ranges_[k].first;
     }
@@ -151,14 +126,18 @@ class ScalarLoss : public DataLoss {
     }
     curvature.weights.resize(row_count());
     for_each_segment([&](Segment& segment, Index place) {
-      segment.curvature(kind_.loss, u.data(), curvature.weights.data() + place);
+      segment.pass.visit([&](const auto& x, auto& w) {
+        kernels::curvature(kind_.loss, x, u.data(), segment.rows, curvature.weights.data() + place, w);
+      });
     });
   }
 
   void times(const RowCurvature& curvature, const Vec& v, Vec& out) override {
     out.setZero();
     for_each_segment([&](Segment& segment, Index place) {
-      segment.product(weights_at(curvature, place), v.data(), scratch_.data());
+      segment.pass.visit([&](const auto& x, auto& w) {
+        kernels::product(x, weights_at(curvature, place), v.data(), scratch_.data(), w);
+      });
       out += scratch_;
     });
     out *= inverse_weight_;
@@ -168,7 +147,9 @@ class ScalarLoss : public DataLoss {
     squares.setZero(size_);
     with_intercept.resize(size_);
     for_each_segment([&](Segment& segment, Index place) {
-      segment.gram_diagonal(weights_at(curvature, place), scratch_.data());
+      segment.pass.visit([&](const auto& x, auto& w) {
+        kernels::gram_diagonal(x, weights_at(curvature, place), scratch_.data(), w);
+      });
       squares += scratch_;
     });
     squares *= inverse_weight_;
@@ -211,8 +192,7 @@ class ScalarLoss : public DataLoss {
     double least = infinite;
     for_each_segment([&](Segment& segment, Index place) {
       segment.margins(u.data(), margins.data() + place);
-      const Index rows = segment.dense ? segment.dense->rows : segment.sparse->rows;
-      for (Index i = 0; i < rows; ++i) {
+      for (Index i = 0; i < segment.count; ++i) {
         if (segment.rows.weights && segment.rows.weights[i] == 0) continue;
         least =
             std::min(least, kind_.distance_to_kink(margins[place + i], segment.rows.labels[i], parameter_));
@@ -232,17 +212,11 @@ class ScalarLoss : public DataLoss {
 
   Depths depths() const override {
     Depths most{0, 0, 0};
-    for (const Segment& segment : segments_) {
-      if (segment.dense) {
-        const kernels::Chunking& c = segment.workspace->chunking();
-        most = {std::max(most.margin, c.margin_depth()), std::max(most.sum, c.sum_depth()),
-                std::max(most.dense, c.gram_depth())};
-      } else {
-        const kernels::SparseChunking& c = segment.sparse_workspace->chunking();
-        most = {std::max(most.margin, c.margin_depth()), std::max(most.sum, c.sum_depth()),
-                std::max(most.dense, c.gram_depth())};
-      }
-    }
+    for (const Segment& segment : segments_)
+      segment.pass.visit([&](const auto&, const auto& w) {
+        most = {std::max(most.margin, w.chunking.margin_depth()), std::max(most.sum, w.chunking.sum_depth()),
+                std::max(most.dense, w.chunking.gram_depth())};
+      });
     const double extra = static_cast<double>(segments_.size());
     return {most.margin + 1, most.sum + extra, most.dense + extra};
   }
@@ -253,8 +227,7 @@ class ScalarLoss : public DataLoss {
     for_each_segment([&](Segment& segment, Index place) {
       segment.margins(u.data(), margins.data() + place);
       if (!losses) return;
-      const Index count = segment.dense ? segment.dense->rows : segment.sparse->rows;
-      for (Index i = 0; i < count; ++i)
+      for (Index i = 0; i < segment.count; ++i)
         (*losses)[place + i] = kind_.value(margins[place + i], segment.rows.labels[i], parameter_);
     });
   }

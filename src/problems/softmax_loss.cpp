@@ -35,23 +35,7 @@ class SoftmaxLoss final : public DataLoss {
         if (label < 0 || label >= classes)
           throw InvalidInput(fmt::format("softmax: row {} has class {} of {}", i, label, classes));
       }
-      Segment& segment = segments_.emplace_back();
-      segment.labels = samples_.classes->data() + range.first;
-      segment.weights = samples_.weights ? samples_.weights->data() + range.first : nullptr;
-      segment.rows = range.second - range.first;
-      if (samples_.matrix->sparse()) {
-        segment.sparse = samples_.matrix->sparse_rows(range);
-        segment.workspace.emplace(*segment.sparse, classes);
-        segment.gram_depth = kernels::SparseChunking(*segment.sparse).gram_depth();
-      } else {
-        segment.dense = samples_.matrix->dense_rows(range);
-        segment.workspace.emplace(*segment.dense, classes);
-        segment.gram_depth = kernels::Chunking(segment.rows, segment.dense->stride).gram_depth();
-        if (SoftmaxMoments::worth_while(classes)) {
-          segment.moments.emplace(segment.rows, segment.dense->columns, classes);
-          segment.gram_depth = std::max(segment.gram_depth, segment.moments->depth());
-        }
-      }
+      segments_.emplace_back(samples_, range, classes);
     }
     scratch_ = curvature_point_ = Vec::Zero(size_);
     curvature_ = Vec::Zero(row_count() * classes_);
@@ -71,10 +55,10 @@ class SoftmaxLoss final : public DataLoss {
     for_each_segment([&](Segment& s, Index place) {
       double* target = !gradient ? nullptr : place == 0 ? gradient->data() : scratch_.data();
       double* probabilities = gradient ? curvature_.data() + place * classes_ : nullptr;
-      sum += s.dense ? kernels::softmax_value_with_gradient(*s.dense, classes_, u.data(), s.labels, s.weights,
-                                                            target, probabilities, *s.workspace)
-                     : kernels::softmax_value_with_gradient(*s.sparse, classes_, u.data(), s.labels,
-                                                            s.weights, target, probabilities, *s.workspace);
+      sum += s.pass.visit([&](const auto& x, auto& w) {
+        return kernels::softmax_value_with_gradient(x, classes_, u.data(), s.labels, s.weights, target,
+                                                    probabilities, w);
+      });
       if (gradient && place > 0) *gradient += scratch_;
     });
     if (gradient) {
@@ -97,10 +81,9 @@ class SoftmaxLoss final : public DataLoss {
     out.setZero();
     for_each_segment([&](Segment& s, Index place) {
       const double* p = curvature.weights.data() + place * classes_;
-      s.dense ? kernels::softmax_product(*s.dense, classes_, p, s.weights, v.data(), scratch_.data(),
-                                         *s.workspace)
-              : kernels::softmax_product(*s.sparse, classes_, p, s.weights, v.data(), scratch_.data(),
-                                         *s.workspace);
+      s.pass.visit([&](const auto& x, auto& w) {
+        kernels::softmax_product(x, classes_, p, s.weights, v.data(), scratch_.data(), w);
+      });
       out += scratch_;
     });
     out *= inverse_weight_;
@@ -139,7 +122,7 @@ class SoftmaxLoss final : public DataLoss {
     for_each_segment([&](Segment& s, Index place) {
       const double* p = curvature.weights.data() + place * classes_;
       if (s.moments)
-        s.moments->add(*s.dense, p, s.weights, out);
+        s.moments->add(samples_.matrix->dense_rows(s.range), p, s.weights, out);
       else
         add_pairs(s, p, out);
     });
@@ -153,7 +136,7 @@ class SoftmaxLoss final : public DataLoss {
     out.setZero(n, n);
     block_.resize(n, n);
     for_each_segment([&](Segment& s, Index) {
-      s.gram(s.weights, block_);
+      gram(s, s.weights, block_);
       out += block_;
     });
     out *= inverse_weight_;
@@ -178,10 +161,11 @@ class SoftmaxLoss final : public DataLoss {
 
   Depths depths() const override {
     Depths most{0, 0, 0};
-    for (const Segment& s : segments_) {
-      most = {std::max(most.margin, s.workspace->margin_depth()),
-              std::max(most.sum, s.workspace->sum_depth()), std::max(most.dense, s.gram_depth)};
-    }
+    for (const Segment& s : segments_)
+      s.pass.visit([&](const auto&, const auto& w) {
+        most = {std::max(most.margin, w.margin_depth), std::max(most.sum, w.sum_depth),
+                std::max(most.dense, s.gram_depth)};
+      });
     const auto extra = static_cast<double>(segments_.size() + 8), classes = static_cast<double>(classes_);
     return {most.margin + 1, most.sum + extra, most.dense + classes + extra};
   }
@@ -190,8 +174,7 @@ class SoftmaxLoss final : public DataLoss {
     margins.resize(row_count() * classes_);
     for_each_segment([&](Segment& s, Index place) {
       double* out = margins.data() + place * classes_;
-      s.dense ? kernels::softmax_margins(*s.dense, classes_, u.data(), out, *s.workspace)
-              : kernels::softmax_margins(*s.sparse, classes_, u.data(), out, *s.workspace);
+      s.pass.visit([&](const auto& x, auto& w) { kernels::softmax_margins(x, classes_, u.data(), out, w); });
     });
     if (!losses) return;
     losses->resize(row_count());
@@ -218,28 +201,38 @@ class SoftmaxLoss final : public DataLoss {
 
  private:
   struct Segment {
-    const int* labels = nullptr;
-    const double* weights = nullptr;
-    Index rows = 0;
-    double gram_depth = 0;
-    std::optional<kernels::View> dense;
-    std::optional<kernels::SparseView> sparse;
-    std::optional<kernels::SoftmaxWorkspace> workspace;
-    std::optional<SoftmaxMoments> moments;
-    std::optional<kernels::Workspace> gram_workspace;
-    std::optional<kernels::SparseWorkspace> sparse_gram_workspace;
-
-    /// [X 1]ᵀ D [X 1]
-    void gram(const double* weighting, Mat& out) {
-      if (dense) {
-        if (!gram_workspace) gram_workspace.emplace(*dense);
-        kernels::gram(*dense, weighting, out.data(), *gram_workspace);
-      } else {
-        if (!sparse_gram_workspace) sparse_gram_workspace.emplace(*sparse);
-        kernels::gram(*sparse, weighting, out.data(), *sparse_gram_workspace);
+    Segment(const Samples& samples, RowRange of, Index classes)
+        : labels(samples.classes->data() + of.first),
+          weights(samples.weights ? samples.weights->data() + of.first : nullptr),
+          range(of),
+          rows(of.second - of.first),
+          pass(*samples.matrix, of, classes) {
+      const ModelMatrix& x = *samples.matrix;
+      if (x.sparse()) {
+        gram_depth = kernels::SparseChunking(x.sparse_rows(of)).gram_depth();
+        return;
       }
+      gram_depth = kernels::Chunking(rows, x.dense_rows(of).stride).gram_depth();
+      if (!SoftmaxMoments::worth_while(classes)) return;
+      moments.emplace(rows, x.features() + 1, classes);
+      gram_depth = std::max(gram_depth, moments->depth());
     }
+
+    const int* labels;
+    const double* weights;
+    RowRange range;
+    Index rows;
+    RowPass<kernels::SoftmaxWorkspace, kernels::SoftmaxWorkspace> pass;
+    double gram_depth = 0;
+    std::optional<SoftmaxMoments> moments;
+    std::optional<RowPass<kernels::Workspace, kernels::SparseWorkspace>> gram_pass;
   };
+
+  /// [X 1]ᵀ D [X 1]
+  void gram(Segment& s, const double* weighting, Mat& out) {
+    if (!s.gram_pass) s.gram_pass.emplace(*samples_.matrix, s.range);
+    s.gram_pass->visit([&](const auto& x, auto& w) { kernels::gram(x, weighting, out.data(), w); });
+  }
 
   /// One product for each pair of classes.
   void add_pairs(Segment& s, const double* probabilities, Mat& out) {
@@ -253,7 +246,7 @@ class SoftmaxLoss final : public DataLoss {
           const double* p = probabilities + i * c;
           weights_[i] = (s.weights ? s.weights[i] : 1) * p[a] * (a == b ? 1 - p[a] : p[b]);
         }
-        s.gram(weights_.data(), block_);
+        gram(s, weights_.data(), block_);
         const double sign = a == b ? 1 : -1;
         for (Index j = 0; j < n; ++j)
           for (Index i = 0; i < n; ++i) {

@@ -120,7 +120,7 @@ TEST_P(SparseKernelsOn, TheNumberOfThreadsChangesNoBit) {
     const Index length = x.d + 1;
     const Vec y = Vec::Ones(x.n), w = gaussian(x.n, 1, engine).cwiseAbs(), u = gaussian(length, 1, engine);
     SparseWorkspace workspace(view_of(x));
-    EXPECT_GE(workspace.chunking().chunks, 2);
+    EXPECT_GE(workspace.chunking.chunks, 2);
     struct Result {
       double value;
       Vec gradient, curvature, product, diagonal, margins;

@@ -61,7 +61,7 @@ TEST_P(KernelsOn, SumsAgreeWithNaiveLoopsInLongDouble) {
     SCOPED_TRACE(testing::Message() << n << " x " << d << ", seed " << seed);
     Case c(n, d, engine);
     const auto x = c.x.matrix();
-    const kernels::Chunking& chunking = c.workspace.chunking();
+    const kernels::Chunking& chunking = c.workspace.chunking;
     std::vector<Long> margins(static_cast<std::size_t>(n)), reach(static_cast<std::size_t>(n));
     for (Index i = 0; i < n; ++i)
       for (Index j = 0; j < d; ++j) {
@@ -117,7 +117,7 @@ TEST_P(KernelsOn, HessianProductsAgreeWithNaiveLoopsInLongDouble) {
       kernels::product(c.x.view(), weights, c.phi.data(), out.data(), c.workspace);
       kernels::gram(c.x.view(), weights, dense.data(), c.workspace);
       kernels::gram_diagonal(c.x.view(), weights, diagonal.data(), c.workspace);
-      const kernels::Chunking& chunking = c.workspace.chunking();
+      const kernels::Chunking& chunking = c.workspace.chunking;
       const double product_error = gamma(chunking.sum_depth() + chunking.margin_depth() + 2);
       const double dense_error = gamma(chunking.gram_depth());
       std::vector<Long> sum(static_cast<std::size_t>(d)), size(static_cast<std::size_t>(d));

@@ -91,6 +91,26 @@ TEST(PaperPage, SaysWhatWasPlantedOrInterrupted) {
   EXPECT_NE(page.dump().find("--seed 1 --plant cross-sign --report"), std::string::npos);
 }
 
+TEST(PaperPage, NamesTheKeysThatItMisses) {
+  const auto notices = [](const Json& result) {
+    std::string text;
+    const Json summary = section(paper_page(result), "Summary");
+    for (const Json& one : summary["blocks"])
+      if (one["type"] == "notice") text += one["text"].get<std::string>();
+    return text;
+  };
+  Json result = paper_result(2, 0);
+  EXPECT_EQ(notices(result), "");
+  result.erase("asked");
+  for (Json& claim : result["claims"]) {
+    claim.erase("seconds");
+    claim.erase("blocks");
+  }
+  EXPECT_EQ(notices(result),
+            "Not in this file: asked, claims.seconds, claims.blocks. What would be made of it is left out of "
+            "the page.");
+}
+
 TEST(PaperPage, KeepsLargeSeeds) {
   Json result = paper_result(1, 0);
   result["seed"] = 18446744073709551615u;

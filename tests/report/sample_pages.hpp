@@ -280,8 +280,9 @@ inline Json paper_result(int claims = 36, int charts = 60) {
             {"holds", holds}}}},
          {"blocks", blocks}});
   }
-  return {{"version", "0.2.0"}, {"seed", 1},      {"seconds", 31.4},
-          {"planted", ""},      {"holds", false}, {"claims", list}};
+  return {
+      {"version", "0.2.0"},   {"seed", 1},      {"seconds", 31.4}, {"planted", ""}, {"asked", Json::array()},
+      {"interrupted", false}, {"holds", false}, {"claims", list}};
 }
 
 }  // namespace report_test

@@ -74,23 +74,19 @@ Buffer allocate(Index count);
 
 /// Scratch for one matrix shape, made once: the functions below allocate nothing with it, except the
 /// first `gram` (and the first after a rise of the number of threads).
-class Workspace {
- public:
+struct Workspace {
   explicit Workspace(const View& view);
 
-  const Chunking& chunking() const { return chunking_; }
   std::size_t bytes() const;
 
- private:
-  friend struct Loops;
-  Chunking chunking_;
-  Index stride_;
-  Buffer argument_;   // φ or v with its padding
-  Buffer sums_;       // one padded row for each chunk
-  Buffer values_;     // one for each chunk
-  Buffer gram_sums_;  // stride × stride for each gram chunk
-  Buffer packed_;     // for each thread, a block of rows in panels
-  Index packed_threads_ = 0;
+  Chunking chunking;
+  Index stride;
+  Buffer argument;   ///< φ or v with its padding
+  Buffer sums;       ///< one padded row for each chunk
+  Buffer values;     ///< one for each chunk
+  Buffer gram_sums;  ///< stride × stride for each gram chunk
+  Buffer packed;     ///< for each thread, a block of rows in panels
+  Index packed_threads = 0;
 };
 
 /// Σ w_i·loss(m_i, y_i) with m_i = x_i·φ + o_i. Where not null: gradient (columns) = Σ w_i·loss′·x_i,

@@ -78,8 +78,6 @@ class Lasso final : public Equilibrium<Eigen::VectorXd> {
 
   /// The smallest λ₁, the same for all features, at which every coefficient is zero.
   double lambda_max() const { return lambda_max_; }
-  /// L_in at φ.
-  double inner_value(const Vec& phi, const Vec& theta);
   /// The coefficients of the features as they are stored and the intercept that goes with them.
   Vec stored_coefficients(const Vec& phi) const;
 

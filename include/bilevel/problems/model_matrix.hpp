@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <Eigen/SparseCore>
@@ -53,6 +54,40 @@ class ModelMatrix {
   Index rows_ = 0, features_ = 0, stride_ = 0;
   kernels::Buffer dense_;
   Sparse sparse_;
+};
+
+/// Some rows of a matrix, with the scratch of the kernels that pass over them.
+template <class Dense, class Sparse>
+class RowPass {
+ public:
+  /// `more` is what the workspaces take beside the rows.
+  template <class... More>
+  RowPass(const ModelMatrix& matrix, RowRange range, More... more)
+      : rows_(matrix.sparse() ? Either(OfSparse(matrix.sparse_rows(range), more...))
+                              : Either(OfDense(matrix.dense_rows(range), more...))) {}
+
+  /// work(view, workspace), of the one kind or of the other.
+  template <class Work>
+  auto visit(Work&& work) {
+    return std::visit([&](auto& rows) { return work(rows.view, rows.workspace); }, rows_);
+  }
+  template <class Work>
+  auto visit(Work&& work) const {
+    return std::visit([&](const auto& rows) { return work(rows.view, rows.workspace); }, rows_);
+  }
+
+ private:
+  template <class View, class Workspace>
+  struct With {
+    template <class... More>
+    explicit With(const View& of, More... more) : view(of), workspace(of, more...) {}
+    View view;
+    Workspace workspace;
+  };
+  using OfDense = With<kernels::View, Dense>;
+  using OfSparse = With<kernels::SparseView, Sparse>;
+  using Either = std::variant<OfDense, OfSparse>;
+  Either rows_;
 };
 
 /// x̃_j = (x_j − shift_j)·inverse_scale_j. Where there is an intercept, shifts change its value and

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include <bilevel/problem/equilibrium.hpp>
@@ -40,7 +39,7 @@ class SampleWeights final : public Problem<Eigen::VectorXd> {
   Index classes() const { return classes_; }
   double lambda() const { return lambda_; }
   /// Whether the Hessian is formed as a whole where it is asked for.
-  bool forms_hessian() const { return size_ <= formed_hessian && training_.dense; }
+  bool forms_hessian() const { return size_ <= formed_hessian && !samples_.matrix->sparse(); }
 
   static constexpr Index formed_hessian = 700;
 
@@ -60,9 +59,9 @@ class SampleWeights final : public Problem<Eigen::VectorXd> {
 
     const int* labels;
     Index classes, rows;
-    std::optional<kernels::View> dense;
-    std::optional<kernels::SparseView> sparse;
-    std::optional<kernels::SoftmaxWorkspace> workspace;
+    RowRange range;
+    RowPass<kernels::SoftmaxWorkspace, kernels::SoftmaxWorkspace> pass;
+    double margin_depth, sum_depth;  ///< of its workspace
 
     Vec squares;               ///< ≥ ‖x_i‖², the one of the intercept included
     double mean_square = 0;    ///< ≥ mean ‖x_i‖²

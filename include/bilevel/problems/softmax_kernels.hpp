@@ -15,37 +15,31 @@ namespace bilevel::problems::kernels {
 /// Scratch for one matrix and number of classes. A dense X is read once in each pass. A sparse one is held a
 /// second time, by columns, so that its sums need no private copies of all coefficients: each pass reads X,
 /// then that copy.
-class SoftmaxWorkspace {
- public:
+struct SoftmaxWorkspace {
   SoftmaxWorkspace(const View& view, Index classes);
   SoftmaxWorkspace(const SparseView& view, Index classes);
 
   std::size_t bytes() const;
   void require(Index classes) const;  ///< throws InvalidInput where it was made for another number of classes
+
+  Index classes;
+  Index stride;  ///< dense: of a class's coefficients; sparse: of a row of classes
+  Index rows_in_chunk = 1, chunks = 0;
   /// Roundings in a row on the way of one term through a margin, and through a row's sum over the classes and
   /// the sum over the rows.
-  double margin_depth() const { return margin_depth_; }
-  double sum_depth() const { return sum_depth_ + static_cast<double>(classes_); }
+  double margin_depth = 0, sum_depth = 0;
+  Index argument_count = 0, sums_count = 0, slopes_count = 0;
+  Buffer argument;  ///< coefficients in the layout of the loops
+  Buffer sums;      ///< for each chunk: dense: classes × stride; sparse: stride, of the intercepts
+  Buffer values;    ///< one for each chunk
+  Buffer blocks;    ///< for each chunk, margins and probabilities of a block of rows
+  Buffer slopes;    ///< sparse: rows × stride
+  /// X by columns, and columns in pieces of about as many entries
+  std::vector<int> column_starts, rows_of, pieces;
+  std::vector<double> column_values;
 
  private:
-  friend struct SoftmaxLoops;
-  friend struct SparseSoftmaxLoops;
-
   void cut(Index rows, Index most_chunks);
-
-  Index classes_;
-  Index stride_;  // dense: of a class's coefficients; sparse: of a row of classes
-  Index rows_in_chunk_ = 1, chunks_ = 0;
-  double margin_depth_ = 0, sum_depth_ = 0;
-  Index argument_count_ = 0, sums_count_ = 0, slopes_count_ = 0;
-  Buffer argument_;  // coefficients in the layout of the loops
-  Buffer sums_;      // for each chunk: dense: classes × stride; sparse: stride, of the intercepts
-  Buffer values_;    // one for each chunk
-  Buffer blocks_;    // for each chunk, margins and probabilities of a block of rows
-  Buffer slopes_;    // sparse: rows × stride
-  // X by columns, and columns in pieces of about as many entries
-  std::vector<int> column_starts_, rows_of_, pieces_;
-  std::vector<double> column_values_;
 };
 
 /// Σ w_i·(log Σ_c exp m_ic − m_i,y_i). Where not null: gradient = Xᵀ[w(p − e_y)], probabilities = p.

@@ -43,20 +43,16 @@ struct SparseChunking {
 };
 
 /// Scratch for one matrix. The first `gram` allocates its partial sums, nothing else does.
-class SparseWorkspace {
- public:
+struct SparseWorkspace {
   explicit SparseWorkspace(const SparseView& view);
 
-  const SparseChunking& chunking() const { return chunking_; }
   std::size_t bytes() const;
 
- private:
-  friend struct SparseLoops;
-  SparseChunking chunking_;
-  Index length_;      // columns + 1
-  Buffer sums_;       // one vector for each chunk
-  Buffer values_;     // one for each chunk
-  Buffer gram_sums_;  // length × length for each gram chunk
+  SparseChunking chunking;
+  Index length;      ///< columns + 1
+  Buffer sums;       ///< one vector for each chunk
+  Buffer values;     ///< one for each chunk
+  Buffer gram_sums;  ///< length × length for each gram chunk
 };
 
 /// As for a dense X; u, gradient, v and out have columns + 1 elements.

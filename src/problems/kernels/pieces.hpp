@@ -30,6 +30,10 @@ inline Index divide_up(Index a, Index b) {
   return (a + b - 1) / b;
 }
 
+inline std::size_t at(Index i) {
+  return static_cast<std::size_t>(i);
+}
+
 /// Doubles of scratch for a block of rows: their margins and their probabilities.
 inline Index softmax_block_size(Index classes) {
   return 2 * classes * rows_in_softmax_block;

@@ -47,184 +47,163 @@ double SparseChunking::gram_depth() const {
 }
 
 SparseWorkspace::SparseWorkspace(const SparseView& view)
-    : chunking_(view),
-      length_(view.columns + 1),
-      sums_(allocate(length_ * chunking_.chunks)),
-      values_(allocate(chunking_.chunks)) {}
+    : chunking(view),
+      length(view.columns + 1),
+      sums(allocate(length * chunking.chunks)),
+      values(allocate(chunking.chunks)) {}
 
 std::size_t SparseWorkspace::bytes() const {
-  const Index grams = gram_sums_ ? length_ * length_ * chunking_.gram_chunks : 0;
-  return static_cast<std::size_t>((length_ + 1) * chunking_.chunks + grams) * sizeof(double);
+  const Index grams = gram_sums ? length * length * chunking.gram_chunks : 0;
+  return static_cast<std::size_t>((length + 1) * chunking.chunks + grams) * sizeof(double);
 }
 
-struct SparseLoops {
-  /// work(first row, rows, chunk) for every chunk.
-  template <class Work>
-  static void over_chunks(const SparseView& view, const SparseWorkspace& w, Work work) {
-    const SparseChunking& c = w.chunking_;
-    for_each_piece(c.chunks, dense_elements * (view.entries() + view.rows), [&](Index chunk) {
-      const Index first = chunk * c.rows_in_chunk;
-      work(first, std::min(c.rows_in_chunk, view.rows - first), chunk);
-    });
-  }
+namespace {
 
-  /// work(first row, rows, margins) for the blocks of a chunk; margins are without offsets.
-  template <class Work>
-  static void over_blocks(const SparseView& view, const double* u, Index first, Index rows, Work work) {
-    alignas(64) double margins[rows_in_sparse_block];
-    for (Index end = first + rows; first < end; first += rows_in_sparse_block) {
-      const Index count = std::min(rows_in_sparse_block, end - first);
-      for (Index r = 0; r < count; ++r) margins[r] = margin_of_row(view, first + r, u);
-      work(first, count, margins);
+/// work(first row, rows, chunk) for every chunk.
+template <class Work>
+void over_chunks(const SparseView& view, const SparseWorkspace& w, Work work) {
+  const SparseChunking& c = w.chunking;
+  for_each_piece(c.chunks, dense_elements * (view.entries() + view.rows), [&](Index chunk) {
+    const Index first = chunk * c.rows_in_chunk;
+    work(first, std::min(c.rows_in_chunk, view.rows - first), chunk);
+  });
+}
+
+/// work(first row, rows, margins) for the blocks of a chunk; margins are without offsets.
+template <class Work>
+void over_blocks(const SparseView& view, const double* u, Index first, Index rows, Work work) {
+  alignas(64) double margins[rows_in_sparse_block];
+  for (Index end = first + rows; first < end; first += rows_in_sparse_block) {
+    const Index count = std::min(rows_in_sparse_block, end - first);
+    for (Index r = 0; r < count; ++r) margins[r] = margin_of_row(view, first + r, u);
+    work(first, count, margins);
+  }
+}
+
+double* start_sum(const SparseWorkspace& w, Index chunk) {
+  double* sum = w.sums.get() + chunk * w.length;
+  std::fill_n(sum, w.length, 0.0);
+  return sum;
+}
+
+void add_up(const SparseWorkspace& w, double* out) {
+  const Index chunks = w.chunking.chunks;
+  for_each_piece(divide_up(w.length, columns_in_piece), w.length * chunks / 4, [&](Index piece) {
+    const Index first = piece * columns_in_piece, last = std::min(w.length, first + columns_in_piece);
+    std::fill(out + first, out + last, 0.0);
+    for (Index chunk = 0; chunk < chunks; ++chunk) {
+      const double* sum = w.sums.get() + chunk * w.length;
+      for (Index j = first; j < last; ++j) out[j] += sum[j];
     }
-  }
+  });
+}
 
-  static double* start_sum(const SparseWorkspace& w, Index chunk) {
-    double* sum = w.sums_.get() + chunk * w.length_;
-    std::fill_n(sum, w.length_, 0.0);
-    return sum;
+/// The upper triangle's rows [low, high) of [X 1]ᵀ D [X 1], summed over some rows of X.
+void add_gram(const SparseView& view, const double* weights, Index first, Index rows, Index low, Index high,
+              double* sum) {
+  const Index length = view.columns + 1;
+  std::fill(sum + low * length, sum + high * length, 0.0);
+  for (Index i = first; i < first + rows; ++i) {
+    const double weight = weights ? weights[i] : 1.0;
+    const int end = view.starts[i + 1];
+    const int* from = std::lower_bound(view.columns_of + view.starts[i], view.columns_of + end, low);
+    for (int a = static_cast<int>(from - view.columns_of); a < end && view.columns_of[a] < high; ++a) {
+      const double factor = weight * view.values[a];
+      double* row = sum + view.columns_of[a] * length;
+      for (int b = a; b < end; ++b) row[view.columns_of[b]] += factor * view.values[b];
+      row[view.columns] += factor;
+    }
+    if (high == length) sum[view.columns * length + view.columns] += weight;
   }
+}
 
-  static void add_up(const SparseWorkspace& w, double* out) {
-    const Index chunks = w.chunking_.chunks;
-    for_each_piece(divide_up(w.length_, columns_in_piece), w.length_ * chunks / 4, [&](Index piece) {
-      const Index first = piece * columns_in_piece, last = std::min(w.length_, first + columns_in_piece);
-      std::fill(out + first, out + last, 0.0);
-      for (Index chunk = 0; chunk < chunks; ++chunk) {
-        const double* sum = w.sums_.get() + chunk * w.length_;
-        for (Index j = first; j < last; ++j) out[j] += sum[j];
-      }
-    });
-  }
+}  // namespace
 
-  static double value_with_gradient(Loss loss, const SparseView& view, const double* u, const Rows& data,
-                                    double* gradient, double* curvature, SparseWorkspace& w) {
-    const auto apply = table().apply_loss[static_cast<std::size_t>(loss)];
-    over_chunks(view, w, [&](Index chunk_first, Index chunk_rows, Index chunk) {
-      double* sum = gradient ? start_sum(w, chunk) : nullptr;
-      double value = 0;
-      over_blocks(view, u, chunk_first, chunk_rows, [&](Index first, Index rows, double* margins) {
-        value += apply(margins, data, first, rows, curvature ? curvature + first : nullptr);
-        if (sum)
-          for (Index r = 0; r < rows; ++r) add_row(view, first + r, margins[r], sum);
-      });
-      w.values_[static_cast<std::size_t>(chunk)] = value;
-    });
-    if (gradient) add_up(w, gradient);
+double value_with_gradient(Loss loss, const SparseView& view, const double* u, const Rows& data,
+                           double* gradient, double* curvature, SparseWorkspace& w) {
+  const auto apply = table().apply_loss[static_cast<std::size_t>(loss)];
+  over_chunks(view, w, [&](Index chunk_first, Index chunk_rows, Index chunk) {
+    double* sum = gradient ? start_sum(w, chunk) : nullptr;
     double value = 0;
-    for (Index chunk = 0; chunk < w.chunking_.chunks; ++chunk)
-      value += w.values_[static_cast<std::size_t>(chunk)];
-    return value;
-  }
-
-  static void curvature(Loss loss, const SparseView& view, const double* u, const Rows& data, double* out,
-                        SparseWorkspace& w) {
-    const auto apply = table().apply_loss[static_cast<std::size_t>(loss)];
-    over_chunks(view, w, [&](Index chunk_first, Index chunk_rows, Index) {
-      over_blocks(view, u, chunk_first, chunk_rows, [&](Index first, Index rows, double* margins) {
-        apply(margins, data, first, rows, out + first);
-      });
+    over_blocks(view, u, chunk_first, chunk_rows, [&](Index first, Index rows, double* margins) {
+      value += apply(margins, data, first, rows, curvature ? curvature + first : nullptr);
+      if (sum)
+        for (Index r = 0; r < rows; ++r) add_row(view, first + r, margins[r], sum);
     });
-  }
+    w.values[static_cast<std::size_t>(chunk)] = value;
+  });
+  if (gradient) add_up(w, gradient);
+  double value = 0;
+  for (Index chunk = 0; chunk < w.chunking.chunks; ++chunk)
+    value += w.values[static_cast<std::size_t>(chunk)];
+  return value;
+}
 
-  static void margins(const SparseView& view, const double* u, const double* offsets, double* out,
-                      SparseWorkspace& w) {
-    over_chunks(view, w, [&](Index first, Index rows, Index) {
-      for (Index i = first; i < first + rows; ++i)
-        out[i] = margin_of_row(view, i, u) + (offsets ? offsets[i] : 0.0);
+void curvature(Loss loss, const SparseView& view, const double* u, const Rows& data, double* out,
+               SparseWorkspace& w) {
+  const auto apply = table().apply_loss[static_cast<std::size_t>(loss)];
+  over_chunks(view, w, [&](Index chunk_first, Index chunk_rows, Index) {
+    over_blocks(view, u, chunk_first, chunk_rows, [&](Index first, Index rows, double* margins) {
+      apply(margins, data, first, rows, out + first);
     });
-  }
+  });
+}
 
-  static void product(const SparseView& view, const double* weights, const double* v, double* out,
-                      SparseWorkspace& w) {
-    over_chunks(view, w, [&](Index first, Index rows, Index chunk) {
-      double* sum = start_sum(w, chunk);
-      for (Index i = first; i < first + rows; ++i)
-        add_row(view, i, (weights ? weights[i] : 1.0) * margin_of_row(view, i, v), sum);
-    });
-    add_up(w, out);
-  }
+void margins(const SparseView& view, const double* u, const double* offsets, double* out,
+             SparseWorkspace& w) {
+  over_chunks(view, w, [&](Index first, Index rows, Index) {
+    for (Index i = first; i < first + rows; ++i)
+      out[i] = margin_of_row(view, i, u) + (offsets ? offsets[i] : 0.0);
+  });
+}
 
-  static void gram_diagonal(const SparseView& view, const double* weights, double* out, SparseWorkspace& w) {
-    over_chunks(view, w, [&](Index first, Index rows, Index chunk) {
-      double* sum = start_sum(w, chunk);
-      for (Index i = first; i < first + rows; ++i) {
-        const double weight = weights ? weights[i] : 1.0;
-        for (int k = view.starts[i]; k < view.starts[i + 1]; ++k)
-          sum[view.columns_of[k]] += weight * view.values[k] * view.values[k];
-        sum[view.columns] += weight;
-      }
-    });
-    add_up(w, out);
-  }
+void product(const SparseView& view, const double* weights, const double* v, double* out,
+             SparseWorkspace& w) {
+  over_chunks(view, w, [&](Index first, Index rows, Index chunk) {
+    double* sum = start_sum(w, chunk);
+    for (Index i = first; i < first + rows; ++i)
+      add_row(view, i, (weights ? weights[i] : 1.0) * margin_of_row(view, i, v), sum);
+  });
+  add_up(w, out);
+}
 
-  /// The upper triangle's rows [low, high) of [X 1]ᵀ D [X 1], summed over some rows of X.
-  static void add_gram(const SparseView& view, const double* weights, Index first, Index rows, Index low,
-                       Index high, double* sum) {
-    const Index length = view.columns + 1;
-    std::fill(sum + low * length, sum + high * length, 0.0);
+void gram_diagonal(const SparseView& view, const double* weights, double* out, SparseWorkspace& w) {
+  over_chunks(view, w, [&](Index first, Index rows, Index chunk) {
+    double* sum = start_sum(w, chunk);
     for (Index i = first; i < first + rows; ++i) {
       const double weight = weights ? weights[i] : 1.0;
-      const int end = view.starts[i + 1];
-      const int* from = std::lower_bound(view.columns_of + view.starts[i], view.columns_of + end, low);
-      for (int a = static_cast<int>(from - view.columns_of); a < end && view.columns_of[a] < high; ++a) {
-        const double factor = weight * view.values[a];
-        double* row = sum + view.columns_of[a] * length;
-        for (int b = a; b < end; ++b) row[view.columns_of[b]] += factor * view.values[b];
-        row[view.columns] += factor;
-      }
-      if (high == length) sum[view.columns * length + view.columns] += weight;
+      for (int k = view.starts[i]; k < view.starts[i + 1]; ++k)
+        sum[view.columns_of[k]] += weight * view.values[k] * view.values[k];
+      sum[view.columns] += weight;
     }
-  }
+  });
+  add_up(w, out);
+}
 
-  static void gram(const SparseView& view, const double* weights, double* out, SparseWorkspace& w) {
-    const SparseChunking& c = w.chunking_;
-    const Index length = w.length_, square = length * length;
-    if (!w.gram_sums_) w.gram_sums_ = allocate(square * c.gram_chunks);
-    const Index entries_in_row = view.rows == 0 ? 0 : divide_up(view.entries(), view.rows) + 1;
-    // Bands of as many columns each: the later ones have less of the triangle, whoever is idle takes the
-    // next.
-    for_each_piece(c.gram_chunks * c.gram_bands, view.entries() * entries_in_row / 2, [&](Index piece) {
-      const Index chunk = piece / c.gram_bands, band = piece % c.gram_bands;
-      const Index first = chunk * c.rows_in_gram_chunk;
-      add_gram(view, weights, first, std::min(c.rows_in_gram_chunk, view.rows - first),
-               band * length / c.gram_bands, (band + 1) * length / c.gram_bands,
-               w.gram_sums_.get() + chunk * square);
-    });
-    for_each_piece(length, square * c.gram_chunks / 2, [&](Index i) {
-      double* row = out + i * length;
-      std::fill(row + i, row + length, 0.0);
-      for (Index chunk = 0; chunk < c.gram_chunks; ++chunk) {
-        const double* sum = w.gram_sums_.get() + chunk * square + i * length;
-        for (Index j = i; j < length; ++j) row[j] += sum[j];
-      }
-    });
-    for (Index i = 1; i < length; ++i)
-      for (Index j = 0; j < i; ++j) out[i * length + j] = out[j * length + i];
-  }
-};
-
-double value_with_gradient(Loss loss, const SparseView& view, const double* u, const Rows& rows,
-                           double* gradient, double* curvature, SparseWorkspace& workspace) {
-  return SparseLoops::value_with_gradient(loss, view, u, rows, gradient, curvature, workspace);
-}
-void curvature(Loss loss, const SparseView& view, const double* u, const Rows& rows, double* out,
-               SparseWorkspace& workspace) {
-  SparseLoops::curvature(loss, view, u, rows, out, workspace);
-}
-void margins(const SparseView& view, const double* u, const double* offsets, double* out,
-             SparseWorkspace& workspace) {
-  SparseLoops::margins(view, u, offsets, out, workspace);
-}
-void product(const SparseView& view, const double* weights, const double* v, double* out,
-             SparseWorkspace& workspace) {
-  SparseLoops::product(view, weights, v, out, workspace);
-}
-void gram(const SparseView& view, const double* weights, double* out, SparseWorkspace& workspace) {
-  SparseLoops::gram(view, weights, out, workspace);
-}
-void gram_diagonal(const SparseView& view, const double* weights, double* out, SparseWorkspace& workspace) {
-  SparseLoops::gram_diagonal(view, weights, out, workspace);
+void gram(const SparseView& view, const double* weights, double* out, SparseWorkspace& w) {
+  const SparseChunking& c = w.chunking;
+  const Index length = w.length, square = length * length;
+  if (!w.gram_sums) w.gram_sums = allocate(square * c.gram_chunks);
+  const Index entries_in_row = view.rows == 0 ? 0 : divide_up(view.entries(), view.rows) + 1;
+  // Bands of as many columns each: the later ones have less of the triangle, whoever is idle takes the
+  // next.
+  for_each_piece(c.gram_chunks * c.gram_bands, view.entries() * entries_in_row / 2, [&](Index piece) {
+    const Index chunk = piece / c.gram_bands, band = piece % c.gram_bands;
+    const Index first = chunk * c.rows_in_gram_chunk;
+    add_gram(view, weights, first, std::min(c.rows_in_gram_chunk, view.rows - first),
+             band * length / c.gram_bands, (band + 1) * length / c.gram_bands,
+             w.gram_sums.get() + chunk * square);
+  });
+  for_each_piece(length, square * c.gram_chunks / 2, [&](Index i) {
+    double* row = out + i * length;
+    std::fill(row + i, row + length, 0.0);
+    for (Index chunk = 0; chunk < c.gram_chunks; ++chunk) {
+      const double* sum = w.gram_sums.get() + chunk * square + i * length;
+      for (Index j = i; j < length; ++j) row[j] += sum[j];
+    }
+  });
+  for (Index i = 1; i < length; ++i)
+    for (Index j = 0; j < i; ++j) out[i * length + j] = out[j * length + i];
 }
 
 }  // namespace bilevel::problems::kernels
