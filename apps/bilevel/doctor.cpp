@@ -63,7 +63,8 @@ Symptom check_by_solves(PosedProblem& problem, std::string_view inner, const Vec
     Vec direction(theta.size());
     bilevel::Space<Vec>::random(seed + k, direction);
     direction.normalize();
-    const double above = value.at(theta + step * direction).value, below = value.at(theta - step * direction).value;
+    const double above = value.at(theta + step * direction).value,
+                 below = value.at(theta - step * direction).value;
     const double error = std::abs((above - below) / (2 * step) - gradient.dot(direction)) /
                          (gradient.norm() + std::abs(above) + std::abs(below));
     worst = error > worst || std::isnan(error) ? error : worst;
@@ -85,10 +86,10 @@ void examine_state(PosedProblem& problem, const Vec& phi, const Vec& theta, std:
                    std::vector<Symptom>& symptoms, Json& j) {
   std::unique_ptr<bilevel::Curvature<Vec>> curvature;
   problem.part().linearise(phi, theta, 0, curvature);
-  const bilevel::Spectrum spectrum =
-      phi.size() <= 1000 ? bilevel::dense_spectrum(bilevel::dense_matrix(*curvature, phi),
-                                    problem.part().capabilities().symmetric)
-                         : bilevel::lanczos_spectrum<Vec>(*curvature, phi, seed);
+  const bilevel::Spectrum spectrum = phi.size() <= 1000
+                                         ? bilevel::dense_spectrum(bilevel::dense_matrix(*curvature, phi),
+                                                                   problem.part().capabilities().symmetric)
+                                         : bilevel::lanczos_spectrum<Vec>(*curvature, phi, seed);
   const double kappa = spectrum.largest / spectrum.smallest;
   const bool definite = spectrum.smallest > 0;
   const double rate = definite ? (kappa - 1) / (kappa + 1) : 1;
@@ -137,15 +138,15 @@ int run(DoctorArguments& a) {
   const bilevel::StopToken stop([] { return interrupted(); });
   problem.obey(&stop);
   const auto ended = [] {
-    if (interrupted()) say(stderr, "bilevel: doctor was interrupted; nothing is said of what it had not looked at\n");
+    if (interrupted())
+      say(stderr, "bilevel: doctor was interrupted; nothing is said of what it had not looked at\n");
     return interrupted();
   };
   bilevel::MinimiserOptions inner_options;
   inner_options.gradient_tolerance = a.tolerance;
   const std::string inner = a.problem.inner_name(problem);
-  const Estimation made =
-      problem.estimation(fmt::format("implicit-{}", default_adjoint(problem)), inner,
-                         {.adjoint = {.relative_tolerance = 1e-10}}, inner_options);
+  const Estimation made = problem.estimation(fmt::format("implicit-{}", default_adjoint(problem)), inner,
+                                             {.adjoint = {.relative_tolerance = 1e-10}}, inner_options);
   const bilevel::Estimate<Vec> e = made.estimator->estimate(theta, {});
   if (ended()) return no;
   // Folds are alike: derivatives and curvature are those of the first.
@@ -173,8 +174,7 @@ int run(DoctorArguments& a) {
   }
 
   Json findings;
-  if (problem.data())
-    findings = say_findings(*problem.data(), theta, {.seed = seed, .stop = &stop});
+  if (problem.data()) findings = say_findings(*problem.data(), theta, {.seed = seed, .stop = &stop});
   if (ended()) return no;
   std::vector<std::string> failed;
   for (const Symptom& s : symptoms) {

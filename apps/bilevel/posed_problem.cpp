@@ -1,6 +1,7 @@
 #include "posed_problem.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace app {
 namespace {
@@ -153,8 +154,8 @@ Estimation PosedProblem::estimation(std::string_view method, std::string_view in
       fold.inner->set_tolerance(inner_options.gradient_tolerance);
     else
       made.inner.push_back(bilevel::make_inner_solver<Vec>(inner, *fold.problem, inner_options));
-    estimators.push_back(bilevel::models::make_estimator(method, fold, fold.inner ? *fold.inner : *made.inner.back(),
-                                                         options));
+    estimators.push_back(bilevel::models::make_estimator(
+        method, fold, fold.inner ? *fold.inner : *made.inner.back(), options));
   }
   if (estimators.size() == 1) {
     made.estimator = std::move(estimators.front());

@@ -18,11 +18,12 @@ using bilevel::InvalidInput;
 
 void ProblemArguments::add_to(CLI::App& command) {
   model.add_to(command);
-  prior_width_ = command
-                     .add_option("--prior-width", model.options.prior_width,
-                                 "How far log λ of one feature is believed to lie from another's; inf: anywhere")
-                     ->type_name("X")
-                     ->capture_default_str();
+  prior_width_ =
+      command
+          .add_option("--prior-width", model.options.prior_width,
+                      "How far log λ of one feature is believed to lie from another's; inf: anywhere")
+          ->type_name("X")
+          ->capture_default_str();
   for (CLI::Option* option : command.get_options()) {
     if (option->get_name() == "--help" || option->get_name() == "data") continue;
     of_data_.push_back(option);
@@ -92,10 +93,10 @@ PosedProblem ProblemArguments::make(std::string_view command, const std::string&
                     problem, title()));
   refuse_any(of_problems_, "is for ready-made problems, and data have a size of their own");
   if (settings.penalty == "auto")
-    throw InvalidInput(
-        fmt::format("{}: --penalty auto, which lets the data choose while they are tuned, is for bilevel tune; "
-                    "name one of global, per-feature, per-group, per-class",
-                    command));
+    throw InvalidInput(fmt::format(
+        "{}: --penalty auto, which lets the data choose while they are tuned, is for bilevel tune; "
+        "name one of global, per-feature, per-group, per-class",
+        command));
   model.penalty = settings.penalty.empty() ? "global" : settings.penalty;
   model.options.seed = settings.seed;
   if (!bounds.empty()) {
@@ -155,7 +156,8 @@ Json ProblemArguments::describe(const PosedProblem& made) const {
   given("penalty", made.data() ? model.penalty : settings.penalty, made.data() || !settings.penalty.empty());
   given("folds", made.parts(), made.data() && made.parts() > 1);
   if (const auto& prior = made.prior(); prior.precision > 0)
-    j["prior"] = {{"width", model.options.prior_width}, {"precision", prior.precision}, {"centre", prior.centre}};
+    j["prior"] = {
+        {"width", model.options.prior_width}, {"precision", prior.precision}, {"centre", prior.centre}};
   return j;
 }
 

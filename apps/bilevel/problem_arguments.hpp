@@ -29,8 +29,8 @@ struct ProblemArguments {
   void add_to(CLI::App& command);
   /// Prints the list of problems where it was asked for; true if that was all there was to do.
   bool listed() const;
-  /// Reads the data where some are named; messages begin with the command's name. `bounds`, LO:HI or empty, and
-  /// `seconds`, 0 for no limit, are those of the command. From now on Ctrl-C is caught.
+  /// Reads the data where some are named; messages begin with the command's name. `bounds`, LO:HI or empty,
+  /// and `seconds`, 0 for no limit, are those of the command. From now on Ctrl-C is caught.
   PosedProblem make(std::string_view command, const std::string& bounds = "", double seconds = 0);
   /// --theta, one number for all elements or one for each; else the problem's own start.
   Eigen::VectorXd start(const PosedProblem& made) const;

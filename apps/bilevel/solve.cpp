@@ -110,8 +110,9 @@ void refuse_contradictions(const SolveArguments& a) {
       "no use for them");
   refuse_unless(a.method.empty() || a.adjoint.empty(),
                 "--adjoint NAME is short for --method implicit-NAME: give one of the two");
-  refuse_unless(a.how.beta == 0 || (!searching && nudges(method)),
-                fmt::format("--beta is for the ep-… methods; {} does not take it", searching ? a.optimizer : method));
+  refuse_unless(
+      a.how.beta == 0 || (!searching && nudges(method)),
+      fmt::format("--beta is for the ep-… methods; {} does not take it", searching ? a.optimizer : method));
   const std::string& step = a.problem.inner;
   refuse_unless(searching || !differentiates_steps(method) || step.empty() || !is_inner_solver(step) ||
                     bilevel::differentiable_step(step),
@@ -120,7 +121,8 @@ void refuse_contradictions(const SolveArguments& a) {
                             "out for nesterov",
                             method, step));
   refuse_unless(!same_file(a.checkpoint, a.problem.json), "--json and --checkpoint name the same file");
-  refuse_unless(!a.resume || !a.checkpoint.empty(), "--resume: name the file that keeps the run by --checkpoint FILE");
+  refuse_unless(!a.resume || !a.checkpoint.empty(),
+                "--resume: name the file that keeps the run by --checkpoint FILE");
   if (!searching) bilevel::estimator_named(method);
 }
 
@@ -150,7 +152,8 @@ Plan plan_of(const SolveArguments& a, const PosedProblem& problem, const Vec& st
   return plan;
 }
 
-bilevel::Summary by_gradients(const SolveArguments& a, const Plan& plan, PosedProblem& problem, const Vec& start) {
+bilevel::Summary by_gradients(const SolveArguments& a, const Plan& plan, PosedProblem& problem,
+                              const Vec& start) {
   const Estimation estimation = problem.estimation(plan.method, plan.inner, plan.told);
   const auto optimizer = bilevel::make_optimizer(a.optimizer, a.step);
   return bilevel::solve<Vec>(*estimation.estimator, *optimizer, start, plan.options);
@@ -170,7 +173,8 @@ bilevel::Summary by_values(const SolveArguments& a, const Plan& plan, PosedProbl
   return bilevel::search<Vec>(a.optimizer, value, start, wanted);
 }
 
-Json result_of(const SolveArguments& a, const Plan& plan, const PosedProblem& problem, const bilevel::Summary& s) {
+Json result_of(const SolveArguments& a, const Plan& plan, const PosedProblem& problem,
+               const bilevel::Summary& s) {
   Json j;
   j["command"] = "solve";
   j["version"] = bilevel::version;
@@ -225,8 +229,8 @@ int run(SolveArguments& a) {
                                     h.iteration, h.outer_value, h.gradient_norm, h.bound, name(h.verdict)));
     return !interrupted();
   };
-  const bilevel::Summary s = plan.searching ? by_values(a, plan, problem, start, seconds)
-                                            : by_gradients(a, plan, problem, start);
+  const bilevel::Summary s =
+      plan.searching ? by_values(a, plan, problem, start, seconds) : by_gradients(a, plan, problem, start);
   progress.show("");
 
   print(s, plan.options.box, problem.best_theta());

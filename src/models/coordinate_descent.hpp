@@ -43,7 +43,8 @@ class CoordinateDescent final : public bilevel::InnerSolver<Vec> {
 };
 
 /// |φ| scales with the target and φ² with its square, so λ₁ of the scaled target is smaller and λ₂ is not.
-inline bilevel::problems::PenaltyMap of_scaled_target(bilevel::problems::PenaltyMap penalties, const Prepared& p) {
+inline bilevel::problems::PenaltyMap of_scaled_target(bilevel::problems::PenaltyMap penalties,
+                                                      const Prepared& p) {
   if (penalties.offset.size() == 0) penalties.offset = Vec::Zero(static_cast<Index>(p.names.size()));
   penalties.offset.array() -= std::log(p.target_scale);
   return penalties;

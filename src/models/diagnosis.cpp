@@ -30,10 +30,12 @@ DataFinding not_looked_at(std::string name, std::string_view why) {
   return finding;
 }
 
-std::optional<DataFinding> too_much(std::string_view name, double operations, const DiagnosisOptions& options) {
+std::optional<DataFinding> too_much(std::string_view name, double operations,
+                                    const DiagnosisOptions& options) {
   if (operations <= options.affordable) return {};
-  return not_looked_at(std::string(name), fmt::format("it would take about {:.1g} operations, more than {:.1g}",
-                                                      operations, options.affordable));
+  return not_looked_at(
+      std::string(name),
+      fmt::format("it would take about {:.1g} operations, more than {:.1g}", operations, options.affordable));
 }
 
 double elements(const Prepared& p, Index rows) {
@@ -47,7 +49,8 @@ double work_of_fit(const Prepared& p, Index rows) {
   const auto size = static_cast<double>(static_cast<Index>(p.names.size()) * p.outputs);
   const bool formed = size <= static_cast<double>(bilevel::problems::PenalisedModel::formed_hessian);
   const double outputs = static_cast<double>(p.outputs), pass = 4 * elements(p, rows) * outputs;
-  return 30 * (formed ? 0.5 * elements(p, rows) * size * outputs + size * size * size / 3 + pass : 100 * pass);
+  return 30 *
+         (formed ? 0.5 * elements(p, rows) * size * outputs + size * size * size / 3 + pass : 100 * pass);
 }
 
 bool counts(const Prepared& p, Index i) {
@@ -126,13 +129,18 @@ Columns columns_of(const Prepared& p, const DiagnosisOptions& options) {
   if (d > most_columns) {
     c.why_not = fmt::format("there are {} columns, more than {}", d, most_columns);
   } else if (work > options.affordable) {
-    c.why_not = fmt::format("it would take about {:.1g} operations, more than {:.1g}", work, options.affordable);
+    c.why_not =
+        fmt::format("it would take about {:.1g} operations, more than {:.1g}", work, options.affordable);
   } else {
     // The squared loss has the moments of the rows as its Hessian, by weight, the column of ones last.
-    const auto loss = bilevel::problems::make_scalar_loss(
-        bilevel::problems::kernels::Loss::squared,
-        {p.samples.matrix, std::make_shared<Vec>(Vec::Zero(p.samples.matrix->rows())), p.samples.weights, {}, {}},
-        p.final.training);
+    const auto loss =
+        bilevel::problems::make_scalar_loss(bilevel::problems::kernels::Loss::squared,
+                                            {p.samples.matrix,
+                                             std::make_shared<Vec>(Vec::Zero(p.samples.matrix->rows())),
+                                             p.samples.weights,
+                                             {},
+                                             {}},
+                                            p.final.training);
     bilevel::problems::RowCurvature curvature;
     loss->curvature_at(Vec::Zero(d + 1), curvature);
     loss->dense(curvature, moments);
@@ -244,20 +252,23 @@ DataFinding rows_per_coefficient(const Prepared& p) {
                       ? fmt::format(": with fewer than {:g} they are uncertain unless they are penalised",
                                     enough_rows_each)
                       : "")};
-  finding.numbers = {{"rows", all.rows()}, {"coefficients", static_cast<double>(coefficients)}, {"ratio", ratio}};
+  finding.numbers = {
+      {"rows", all.rows()}, {"coefficients", static_cast<double>(coefficients)}, {"ratio", ratio}};
   if (classes) finding.numbers.emplace_back("rows_of_rarest_class", judged);
   return finding;
 }
 
 DataFinding constant_columns(const Prepared& p, const Columns& columns) {
-  DataFinding finding{"constant-columns", p.constant.empty() && columns.still.empty(), "every feature changes"};
+  DataFinding finding{"constant-columns", p.constant.empty() && columns.still.empty(),
+                      "every feature changes"};
   std::vector<std::string> sentences;
   if (!p.constant.empty())
-    sentences.push_back(
-        fmt::format("{} feature(s) never change and are left out: {}", p.constant.size(), listed(p.constant)));
+    sentences.push_back(fmt::format("{} feature(s) never change and are left out: {}", p.constant.size(),
+                                    listed(p.constant)));
   if (!columns.still.empty())
-    sentences.push_back(fmt::format("{} feature(s) do not change on the training rows, or by less than rounding: {}",
-                                    columns.still.size(), listed(columns.still)));
+    sentences.push_back(
+        fmt::format("{} feature(s) do not change on the training rows, or by less than rounding: {}",
+                    columns.still.size(), listed(columns.still)));
   if (!finding.good) finding.sentence = fmt::format("{}", fmt::join(sentences, "; "));
   finding.columns = p.constant;
   finding.columns.insert(finding.columns.end(), columns.still.begin(), columns.still.end());
@@ -267,8 +278,9 @@ DataFinding constant_columns(const Prepared& p, const Columns& columns) {
 /// What n rows say of n columns or more: deviations from the means have n − 1 directions at most.
 std::optional<std::string> more_columns_than_rows(const Columns& columns) {
   if (static_cast<double>(columns.moving.size()) < columns.rows) return {};
-  return fmt::format("{:g} training rows cannot tell {} columns apart: every column may be a combination of others",
-                     columns.rows, columns.moving.size());
+  return fmt::format(
+      "{:g} training rows cannot tell {} columns apart: every column may be a combination of others",
+      columns.rows, columns.moving.size());
 }
 
 DataFinding condition_number(const Columns& columns) {
@@ -281,11 +293,12 @@ DataFinding condition_number(const Columns& columns) {
   const double condition = singular ? bilevel::everywhere : std::sqrt(largest / least);
   return {"condition-number",
           condition <= moderate_condition,
-          singular ? std::string("the standardised design is singular: some columns are combinations of others")
-                   : fmt::format("the standardised design has condition number {:.3g}{}", condition,
-                                 condition > moderate_condition
-                                     ? ": coefficients trade places, penalties decide between them"
-                                     : ""),
+          singular
+              ? std::string("the standardised design is singular: some columns are combinations of others")
+              : fmt::format("the standardised design has condition number {:.3g}{}", condition,
+                            condition > moderate_condition
+                                ? ": coefficients trade places, penalties decide between them"
+                                : ""),
           {},
           {{"condition_number", condition}, {"largest_eigenvalue", largest}, {"least_eigenvalue", least}}};
 }
@@ -333,10 +346,12 @@ Pulls row_pulls(const Prepared& p, const Vec& theta, double each, const Diagnosi
   const Folds::All settled = folds.settle(theta, {}, 1e-8, false);
   for (std::size_t k = 0; k < settled.size(); ++k)
     if (settled[k].status != bilevel::Status::converged && settled[k].status != bilevel::Status::stalled)
-      return {{}, fmt::format("the fit of fold {} ended as {}: {}", k + 1, name(settled[k].status),
-                              settled[k].message)};
+      return {{},
+              fmt::format("the fit of fold {} ended as {}: {}", k + 1, name(settled[k].status),
+                          settled[k].message)};
   const auto weights = folds.row_weights();
-  const auto affordable = static_cast<Index>(std::min(options.affordable / each, static_cast<double>(most_rows)));
+  const auto affordable =
+      static_cast<Index>(std::min(options.affordable / each, static_cast<double>(most_rows)));
   const Index most = affordable / static_cast<Index>(folds.count()) + 1;
   std::vector<std::vector<Index>> asked(folds.count());
   std::vector<Index> place{0};
@@ -367,9 +382,11 @@ Pulls row_pulls(const Prepared& p, const Vec& theta, double each, const Diagnosi
 DataFinding penalties_told_apart(const Prepared& p, const Vec& theta, const DiagnosisOptions& options) {
   const Index thetas = p.penalties.count;
   if (thetas > most_columns)
-    return not_looked_at(told_apart_name, fmt::format("there are {} penalties, more than {}", thetas, most_columns));
+    return not_looked_at(told_apart_name,
+                         fmt::format("there are {} penalties, more than {}", thetas, most_columns));
   const Index rows = rows_of(p.folds[0].training), size = static_cast<Index>(p.names.size()) * p.outputs;
-  if (auto refusal = too_much(told_apart_name, static_cast<double>(p.folds.size()) * work_of_fit(p, rows), options))
+  if (auto refusal =
+          too_much(told_apart_name, static_cast<double>(p.folds.size()) * work_of_fit(p, rows), options))
     return *refusal;
   // By the factor of a Hessian that is formed, else by some 100 products.
   const double each = size <= bilevel::problems::PenalisedModel::formed_hessian
@@ -429,9 +446,11 @@ DataFinding penalties_told_apart(const Prepared& p, const Vec& theta, const Diag
 std::vector<DataFinding> diagnose(const Prepared& p, const Vec& theta, const DiagnosisOptions& options) {
   const Index thetas = p.penalties.thetas() + (p.elastic() ? 1 : 0);
   if (theta.size() != thetas)
-    throw InvalidInput(fmt::format("diagnose: θ has {} elements; these penalties have {}", theta.size(), thetas));
+    throw InvalidInput(
+        fmt::format("diagnose: θ has {} elements; these penalties have {}", theta.size(), thetas));
   if (!(options.affordable > 0))
-    throw InvalidInput(fmt::format("DiagnosisOptions.affordable = {}; it must be positive", options.affordable));
+    throw InvalidInput(
+        fmt::format("DiagnosisOptions.affordable = {}; it must be positive", options.affordable));
   const Columns columns = columns_of(p, options);
   std::vector<DataFinding> findings{rows_per_coefficient(p), constant_columns(p, columns)};
   const auto look = [&](std::string_view name, const auto& at) {
@@ -441,15 +460,13 @@ std::vector<DataFinding> diagnose(const Prepared& p, const Vec& theta, const Dia
       findings.push_back(at());
   };
   const auto at_correlations = [&](std::string_view name, const auto& at) {
-    look(name, [&] {
-      return columns.why_not.empty() ? at() : not_looked_at(std::string(name), columns.why_not);
-    });
+    look(name,
+         [&] { return columns.why_not.empty() ? at() : not_looked_at(std::string(name), columns.why_not); });
   };
   at_correlations("condition-number", [&] { return condition_number(columns); });
   at_correlations("collinear-columns", [&] { return collinear_columns(p, columns); });
   if (p.model.classifies()) look("separable-classes", [&] { return separable_classes(p, options); });
-  if (p.penalties.count > 1)
-    look(told_apart_name, [&] { return penalties_told_apart(p, theta, options); });
+  if (p.penalties.count > 1) look(told_apart_name, [&] { return penalties_told_apart(p, theta, options); });
   return findings;
 }
 

@@ -17,7 +17,8 @@ std::string listed(const std::vector<std::string>& names);
 
 DataFinding not_looked_at(std::string name, std::string_view why);
 /// The same, with the numbers, where a finding takes more operations than it may.
-std::optional<DataFinding> too_much(std::string_view name, double operations, const DiagnosisOptions& options);
+std::optional<DataFinding> too_much(std::string_view name, double operations,
+                                    const DiagnosisOptions& options);
 
 /// Numbers that a pass over so many rows reads, and the operations of one fit without a hint where to begin:
 /// some 30 steps of Newton's method, by a Hessian that is formed or by 100 products each.

@@ -50,7 +50,8 @@ double LogPrior::value(const Vec& theta) const {
 Posed pose(const Prepared& p, const TuneOptions& options, const TuneControl& control) {
   if (options.penalty == Penalty::automatic)
     throw InvalidInput(
-        "TuneOptions.penalty: the data choose a family while they are tuned; name one of global, per-feature, "
+        "TuneOptions.penalty: the data choose a family while they are tuned; name one of global, "
+        "per-feature, "
         "per-group, per-class");
   bilevel::Stopwatch watch;
   Posed posed;
@@ -95,7 +96,8 @@ std::unique_ptr<bilevel::Estimator<Vec>> with_prior(std::unique_ptr<bilevel::Est
 
 std::vector<std::unique_ptr<bilevel::Problem<Vec>>> make_problems(const Prepared& p) {
   if (is_lasso(p))
-    throw InvalidInput(fmt::format("{} minimises no smooth loss: pose() makes an equilibrium of it", name(p.model)));
+    throw InvalidInput(
+        fmt::format("{} minimises no smooth loss: pose() makes an equilibrium of it", name(p.model)));
   std::vector<std::unique_ptr<bilevel::Problem<Vec>>> problems;
   for (const Split& split : p.folds) problems.push_back(smooth(p, split));
   return problems;

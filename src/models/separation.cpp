@@ -21,10 +21,10 @@ Index class_of(const Prepared& p, Index row) {
 
 /// A value of one feature with a class on one side of it and all other rows on the other, or at it.
 struct Threshold {
-  Index feature, of;    ///< of: the class
-  double value;         ///< where rows of both sides may be, unless there is a gap
+  Index feature, of;  ///< of: the class
+  double value;       ///< where rows of both sides may be, unless there is a gap
   bool gap;
-  Index told = 0;       ///< rows that are not at `value`
+  Index told = 0;  ///< rows that are not at `value`
 };
 
 /// `least` and `most` of the class and of the rest.
@@ -94,10 +94,11 @@ std::string sentence_of(const Prepared& p, const Threshold& t, std::size_t other
                ? fmt::format("'{}' alone tells the classes apart", feature)
                : fmt::format("'{}' alone tells class '{}' from the others", feature, class_name(t.of));
   } else {
-    text = fmt::format("'{}' alone tells class '{}' from the {} in {} training rows, all but those where it is {:.6g} "
-                       "(quasi-complete separation)",
-                       feature, class_name(t.of), p.outputs <= 2 ? "other" : "others", t.told,
-                       t.value * p.stored_scale[t.feature] + p.stored_shift[t.feature]);
+    text = fmt::format(
+        "'{}' alone tells class '{}' from the {} in {} training rows, all but those where it is {:.6g} "
+        "(quasi-complete separation)",
+        feature, class_name(t.of), p.outputs <= 2 ? "other" : "others", t.told,
+        t.value * p.stored_scale[t.feature] + p.stored_shift[t.feature]);
   }
   if (others > 0) text += fmt::format("; so {} {} more", others == 1 ? "does" : "do", others);
   return text;
@@ -151,7 +152,8 @@ std::vector<std::string> along(const Prepared& p, const Vec& coefficients) {
   std::stable_sort(order.begin(), order.end(), [&](Index a, Index b) { return size(a) > size(b); });
   std::vector<std::string> names;
   for (const Index j : order)
-    if (names.size() < 5 && size(j) >= 0.1 * size(order[0])) names.push_back(p.names[static_cast<std::size_t>(j)]);
+    if (names.size() < 5 && size(j) >= 0.1 * size(order[0]))
+      names.push_back(p.names[static_cast<std::size_t>(j)]);
   return names;
 }
 
@@ -173,13 +175,16 @@ DataFinding by_direction(const Prepared& p, const DiagnosisOptions& options) {
     finding.sentence = fmt::format("a direction along {} tells them apart", listed(finding.columns));
     return finding;
   }
-  finding.sentence = fmt::format("no direction was found that tells the classes apart: {} of {} training rows stay "
-                                 "on the wrong side",
-                                 d.wrong, d.rows);
-  const bool settled = d.settled.status == bilevel::Status::converged || d.settled.status == bilevel::Status::stalled;
+  finding.sentence = fmt::format(
+      "no direction was found that tells the classes apart: {} of {} training rows stay "
+      "on the wrong side",
+      d.wrong, d.rows);
+  const bool settled =
+      d.settled.status == bilevel::Status::converged || d.settled.status == bilevel::Status::stalled;
   if (!settled) {
     finding.good = false;
-    finding.sentence += fmt::format("; the fit that looked for one did not converge ({})", name(d.settled.status));
+    finding.sentence +=
+        fmt::format("; the fit that looked for one did not converge ({})", name(d.settled.status));
   }
   return finding;
 }
@@ -206,7 +211,10 @@ DataFinding separable_classes(const Prepared& p, const DiagnosisOptions& options
       std::count_if(found.begin(), found.end(), [](const Threshold& t) { return t.gap; }));
   if (whole > 0) {
     // They tell all rows, so they are the first.
-    DataFinding finding{separable_name, false, "", {p.names[static_cast<std::size_t>(found[0].feature)]},
+    DataFinding finding{separable_name,
+                        false,
+                        "",
+                        {p.names[static_cast<std::size_t>(found[0].feature)]},
                         {{"training_rows_on_the_wrong_side", 0}, {"least_margin", bilevel::unknown}}};
     finding.sentence = fmt::format("the classes are separable on the training rows: {}{}",
                                    sentence_of(p, found[0], whole - 1), consequence);
@@ -224,7 +232,8 @@ DataFinding separable_classes(const Prepared& p, const DiagnosisOptions& options
   finding.good = false;
   for (const Threshold& each : found) {
     const std::string& feature = p.names[static_cast<std::size_t>(each.feature)];
-    const bool known = std::find(finding.columns.begin(), finding.columns.end(), feature) != finding.columns.end();
+    const bool known =
+        std::find(finding.columns.begin(), finding.columns.end(), feature) != finding.columns.end();
     if (!proven && !known) finding.columns.push_back(feature);
   }
   finding.numbers.emplace_back("features_of_quasi_complete_separation", static_cast<double>(found.size()));

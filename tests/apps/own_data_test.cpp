@@ -54,7 +54,8 @@ TEST(OwnData, SolveEndsWhereTuneDoes) {
 }
 
 TEST(OwnData, SearchesLookAtTheMeanOfTheFolds) {
-  const std::string data = data_file("own.csv", 120, "2", 12), common = "solve " + data + " --cv 3 --penalty global";
+  const std::string data = data_file("own.csv", 120, "2", 12),
+                    common = "solve " + data + " --cv 3 --penalty global";
   const json solved = run_json(common, 0),
              searched = run_json(common + " --optimizer nlopt-bobyqa --budget 60", 1);
   EXPECT_NEAR(searched["outer_value"].get<double>(), solved["outer_value"].get<double>(), 1e-7);

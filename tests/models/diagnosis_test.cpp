@@ -190,14 +190,16 @@ TEST(Diagnosis, ADummyOfOneClassIsQuasiCompleteSeparation) {
   const DataFinding f = separable(x, two);
   EXPECT_FALSE(f.good);
   EXPECT_EQ(f.columns, Labels{"x2"}) << f.sentence;
-  EXPECT_NE(f.sentence.find(fmt::format("class 'yes' from the other in {} training rows", told)), std::string::npos)
+  EXPECT_NE(f.sentence.find(fmt::format("class 'yes' from the other in {} training rows", told)),
+            std::string::npos)
       << f.sentence;
   EXPECT_NE(f.sentence.find("all but those where it is 0 (quasi-complete"), std::string::npos) << f.sentence;
   EXPECT_NE(f.sentence.find("no direction was found"), std::string::npos) << f.sentence;
   // One class against the rest, also where the column is sparse.
   for (Index i = 0; i < x.rows(); ++i) x(i, 2) = i % 3 == 0 && i % 4 == 0 ? 2 : 0;
   const DataFinding of_three = separable(x.rightCols(1).eval(), three);
-  EXPECT_NE(of_three.sentence.find("'x1' alone tells class 'a' from the others in 17 training rows"), std::string::npos)
+  EXPECT_NE(of_three.sentence.find("'x1' alone tells class 'a' from the others in 17 training rows"),
+            std::string::npos)
       << of_three.sentence;
 }
 
@@ -267,22 +269,26 @@ TEST(Diagnosis, MoreColumnsThanRowsAreSaidAndNotNamed) {
   const DataFinding f = finding(diagnose(p, Vec::Zero(1)), "collinear-columns");
   EXPECT_FALSE(f.good);
   EXPECT_TRUE(f.columns.empty());
-  EXPECT_NE(f.sentence.find("30 training rows cannot tell 40 columns apart"), std::string::npos) << f.sentence;
+  EXPECT_NE(f.sentence.find("30 training rows cannot tell 40 columns apart"), std::string::npos)
+      << f.sentence;
 }
 
 TEST(Diagnosis, WhatCostsTooMuchIsSaidToBeLeftOut) {
   const Mat x = random(100, 4);
   Labels labels;
   for (Index i = 0; i < x.rows(); ++i) labels.push_back(i % 3 == 0 ? "yes" : "no");
-  const Prepared p = prepare(bilevel::data::make_dataset(x, labels), {.penalty = Penalty::per_feature, .test = 0});
+  const Prepared p =
+      prepare(bilevel::data::make_dataset(x, labels), {.penalty = Penalty::per_feature, .test = 0});
   const auto all = diagnose(p, Vec::Zero(4), {.affordable = 100});
-  for (const char* each : {"condition-number", "collinear-columns", "separable-classes", "penalties-told-apart"}) {
+  for (const char* each :
+       {"condition-number", "collinear-columns", "separable-classes", "penalties-told-apart"}) {
     const DataFinding& f = finding(all, each);
     EXPECT_FALSE(f.looked_at || f.good) << each;
     EXPECT_EQ(f.sentence.rfind("not looked at: ", 0), 0U) << f.sentence;
   }
   const Mat wide = random(40, 2001);
-  const Prepared w = prepare(bilevel::data::make_dataset(wide, Vec(wide.col(0))), ridge(Penalty::per_feature));
+  const Prepared w =
+      prepare(bilevel::data::make_dataset(wide, Vec(wide.col(0))), ridge(Penalty::per_feature));
   for (const DataFinding& f : diagnose(w, Vec::Zero(2001)))
     EXPECT_EQ(f.looked_at, f.name == "rows-per-coefficient" || f.name == "constant-columns") << f.sentence;
   const bilevel::StopToken stop([] { return true; });
@@ -381,13 +387,14 @@ TEST(DataProblem, WithItsPriorEndsWhereTuneDoes) {
     std::vector<std::unique_ptr<bilevel::InnerSolver<Vec>>> inner;
     std::vector<std::unique_ptr<bilevel::Estimator<Vec>>> estimators;
     for (PosedFold& fold : posed.folds) {
-      inner.push_back(fold.inner ? std::move(fold.inner) : bilevel::make_inner_solver<Vec>("newton", *fold.problem));
-      estimators.push_back(make_estimator(fold.problem ? "implicit-direct" : "implicit-cg-preconditioned", fold,
-                                          *inner.back()));
+      inner.push_back(fold.inner ? std::move(fold.inner)
+                                 : bilevel::make_inner_solver<Vec>("newton", *fold.problem));
+      estimators.push_back(make_estimator(fold.problem ? "implicit-direct" : "implicit-cg-preconditioned",
+                                          fold, *inner.back()));
     }
-    const auto mean = with_prior(std::make_unique<bilevel::SumOfEstimators>(std::move(estimators),
-                                                                            std::vector<double>(3, 1.0 / 3)),
-                                 posed.prior);
+    const auto mean = with_prior(
+        std::make_unique<bilevel::SumOfEstimators>(std::move(estimators), std::vector<double>(3, 1.0 / 3)),
+        posed.prior);
     bilevel::SolveOptions how;
     how.gradient_tolerance = 1e-9;
     how.box = {Vec::Constant(3, posed.lower), Vec::Constant(3, posed.upper)};

@@ -28,20 +28,19 @@ struct DiagnosisOptions {
   const bilevel::StopToken* stop = nullptr;  ///< what is left is not looked at where it says so
 };
 
-/// Looks at the training rows of the final model, by their weights, and at what the validation rows say of the
-/// penalties at θ (log λ, one for each penalty of `prepared`, log λ₂ of the elastic net last):
-///   rows-per-coefficient   training rows, of classes those of the rarest, for each coefficient; 10 are enough
-///                          without a penalty
-///   constant-columns       features that never change
-///   condition-number       √(largest/least eigenvalue) of the correlations of those that do
-///   collinear-columns      each feature that the ones before it predict with R² > 0.99, and from which
-///   separable-classes      whether a feature alone (looked for in full, quasi-complete separation too) or some
-///                          direction (as a weakly penalised fit finds one) tells the classes apart without a
-///                          mistake
-///   penalties-told-apart   directions of θ in which no validation loss changes: penalties of no effect,
-///                          penalties that act alike
+/// Looks at the training rows of the final model, by their weights, and at what the validation rows say of
+/// the penalties at θ (log λ, one for each penalty of `prepared`, log λ₂ of the elastic net last):
+/// - rows-per-coefficient: training rows, of classes those of the rarest; 10 are enough without a penalty
+/// - constant-columns: features that never change
+/// - condition-number: √(largest/least eigenvalue) of the correlations of those that do
+/// - collinear-columns: each feature that the ones before it predict with R² > 0.99, and from which
+/// - separable-classes: a feature that alone tells classes apart without a mistake, looked for in full
+///   (quasi-complete separation too), or the direction in which a weakly penalised fit does
+/// - penalties-told-apart: penalties that move no validation loss, and those that act alike
+///
 /// What has more than 2,000 columns or penalties, or takes more than is affordable, is not looked at, and the
 /// finding says so. Throws InvalidInput for a θ of another size.
-std::vector<DataFinding> diagnose(const Prepared& prepared, const Vec& theta, const DiagnosisOptions& options = {});
+std::vector<DataFinding> diagnose(const Prepared& prepared, const Vec& theta,
+                                  const DiagnosisOptions& options = {});
 
 }  // namespace bilevel::models
