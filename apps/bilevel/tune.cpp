@@ -128,7 +128,8 @@ int run(TuneArguments a) {
   std::tie(options.lower, options.upper) = bounds_argument(a.bounds);
   a.model.resolve("tune");
   std::vector<std::string> outputs{a.json, a.report, a.save};
-  for (const std::string& file : kept_run(a.checkpoint, options).files()) outputs.push_back(file);
+  const std::vector<std::string> own = kept_run(a.checkpoint, options).files();
+  outputs.insert(outputs.end(), own.begin(), own.end());
   require_outputs("tune", outputs, a.model.inputs());
 
   Progress progress;

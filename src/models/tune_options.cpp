@@ -43,7 +43,7 @@ Violations TuneOptions::validate() const {
                                                : "must be positive and finite");
   }
   const std::string separator = fmt::format("'{}'", group_separator),
-                    listed = fmt::format("{} features", groups.size());
+                    listed = fmt::format("(of {} features)", groups.size());
   const bool by_group = penalty == Penalty::per_group || penalty == Penalty::automatic;
   constexpr std::string_view grouping = "is for TuneOptions.penalty = auto and per-group";
   v.require(by_group || groups.empty(), "groups", listed, grouping);

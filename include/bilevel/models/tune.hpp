@@ -76,12 +76,12 @@ struct Tuned {
 struct TuneControl {
   /// A file in which the run is kept while it lasts, with others beside it; empty for nowhere. A place that
   /// keeps a run already, or a file of another kind, is refused and left alone.
-  std::string checkpoint;
+  std::string checkpoint = {};
   bool resume = false;  ///< go on with the run that is kept there, if there is one
   /// Once the run is over its files are removed; else whoever reads the result does it: `kept_run`.
   bool forget = true;
   /// What the run is: one of another identity is not gone on with. Empty: made from the data and the options.
-  std::string identity;
+  std::string identity = {};
   std::function<void(const std::string&)> progress = [](const std::string&) {};
   /// Called after every evaluation, with losses in units of the target; false stops as `interrupted` does.
   std::function<bool(const bilevel::HistoryEntry&)> callback = {};
