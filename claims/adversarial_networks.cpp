@@ -6,34 +6,8 @@
 #include <fmt/format.h>
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim adversarial_networks{
-    .name = "adversarial-networks",
-    .title = "A generator against its best discriminator",
-    .place = "Appendix A.3",
-    .statement =
-        "The generator minimises −E log D(g(z)) subject to the discriminator maximising E log D(x) + E "
-        "log(1 − D(g(z))). With the inner maximisation written as the minimisation of its negative the "
-        "problem is a bilevel one, whose outer gradient implicit differentiation and equilibrium "
-        "propagation give.",
-    .protocol =
-        "D(x) = σ(φ₀ + φ₁x + φ₂x²) on 60 samples, g(z) = θ₀ + exp(θ₁)z on 60 others. The objective as "
-        "printed is followed along a ray and by 10³ and 10⁴ steps of gradient descent. Its negative is "
-        "minimised from 20 random starts; the outer gradient is taken at 10 random θ; gradient descent on "
-        "θ with the step ½ runs 2000 steps.",
-    .truth =
-        "Central differences of fourth order of the whole solve. Where the generated samples have the "
-        "mean and the variance of the data, D = ½ everywhere and the outer gradient vanishes: θ₁ = ln(sd "
-        "x/sd z), θ₀ = x̄ − exp(θ₁)z̄.",
-    .slip =
-        "The inner problem is printed as a minimisation of E log D(x) + E log(1 − D(g(z))), which has no "
-        "minimum: it must be maximised, or its negative minimised.",
-    .expected = "printed: unbounded; negated: θ → the data",
-    .run = run};
-
 namespace {
+namespace of_adversarial_networks {
 
 double logistic(double s) {
   return 1 / (1 + std::exp(-s));
@@ -135,9 +109,7 @@ double deviation(const Vec& x) {
   return std::sqrt((x.array() - x.mean()).square().mean());
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   Game game{(1 + 1.2 * lab.vector(60, 1).array()).matrix(), lab.vector(60, 2)};
   const Vec start = (Vec(2) << 0.2, -0.3).finished();
 
@@ -172,8 +144,7 @@ static void run(Laboratory& lab, Outcome& outcome) {
                    .norm());
   outcome.at_most("negated: distance between the minimisers from 20 starts", 1e-9, spread);
   double implicit_error = 0, nudged_error = 0;
-  bilevel::EstimatorOptions options;
-  options.beta = 1e-3;
+  bilevel::EstimatorOptions options{.beta = 1e-3};
   const auto implicit = lab.estimator("implicit-cg", problem, *newton, options),
              nudged = lab.estimator("ep-central", problem, *newton, options);
   for (std::uint64_t k = 0; k < 10; ++k) {
@@ -230,5 +201,32 @@ static void run(Laboratory& lab, Outcome& outcome) {
   outcome.measured =
       fmt::format("unbounded; gradient {:.0e}; θ to {:.0e}", implicit_error, (theta - goal).norm());
 }
+
+}  // namespace of_adversarial_networks
+}  // namespace
+
+const Claim adversarial_networks{
+    .name = "adversarial-networks",
+    .title = "A generator against its best discriminator",
+    .place = "Appendix A.3",
+    .statement =
+        "The generator minimises −E log D(g(z)) subject to the discriminator maximising E log D(x) + E "
+        "log(1 − D(g(z))). With the inner maximisation written as the minimisation of its negative the "
+        "problem is a bilevel one, whose outer gradient implicit differentiation and equilibrium "
+        "propagation give.",
+    .protocol =
+        "D(x) = σ(φ₀ + φ₁x + φ₂x²) on 60 samples, g(z) = θ₀ + exp(θ₁)z on 60 others. The objective as "
+        "printed is followed along a ray and by 10³ and 10⁴ steps of gradient descent. Its negative is "
+        "minimised from 20 random starts; the outer gradient is taken at 10 random θ; gradient descent on "
+        "θ with the step ½ runs 2000 steps.",
+    .truth =
+        "Central differences of fourth order of the whole solve. Where the generated samples have the "
+        "mean and the variance of the data, D = ½ everywhere and the outer gradient vanishes: θ₁ = ln(sd "
+        "x/sd z), θ₀ = x̄ − exp(θ₁)z̄.",
+    .slip =
+        "The inner problem is printed as a minimisation of E log D(x) + E log(1 − D(g(z))), which has no "
+        "minimum: it must be maximised, or its negative minimised.",
+    .expected = "printed: unbounded; negated: θ → the data",
+    .run = of_adversarial_networks::run};
 
 }  // namespace claims

@@ -14,31 +14,8 @@
 #include "log_cosh_truth.hpp"
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim agnostic{
-    .name = "agnostic",
-    .title = "Equilibrium propagation without knowing the inner loss",
-    .place = "Section 4.2, \"Simplicity of the computational elements\"",
-    .statement =
-        "The outer gradient can be estimated when the inner loss and its partial derivatives are unknown, "
-        "as long as θ can be controlled. With θ held at knobs u by springs of compliance ε and settling "
-        "along with φ, ∇u L_out = −(1/ε)·dθ_β/dβ at β = 0, exactly for any ε; from ±β the bias is O(β²).",
-    .protocol =
-        "10 random quadratic systems (φ of 6, θ of 3) that come to rest by moving one coordinate at a "
-        "time by energies alone, behind a wrapper that throws when a derivative is asked for: 6 values of "
-        "β at ε = 0.1, 4 values of ε from 10⁻⁴ to 10⁻³ with β = 2·10⁻⁴. The library's ep-agnostic on the "
-        "same problems at 6 values of β, and on 20 log-cosh problems.",
-    .truth =
-        "Closed forms: rest of the springs' joint quadratic form in (φ, θ) by LU, the estimate at any β "
-        "and its limit; without springs ∇θ = JᵀH⁻¹G(φ₀ − y), from which the springs differ by O(ε). On "
-        "log-cosh ∇θ by dense LU at φ*.",
-    .slip = "",
-    .expected = "slope 2 in β, 1 in ε; no derivative asked",
-    .run = run};
-
 namespace {
+namespace of_agnostic {
 
 constexpr Index n = 6, m = 3;
 
@@ -150,9 +127,7 @@ struct System {
   bilevel::problems::Quadratic problem;
 };
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   const double compliance = 0.1, stiff = bilevel::SpringOptions{}.compliance / 2;
   const std::vector<double> betas = geometric(3e-3, 3e-2, 6), compliances = geometric(1e-4, 1e-3, 4);
   double worst[2] = {}, form[2] = {}, worst_spring = 0;
@@ -233,5 +208,29 @@ static void run(Laboratory& lab, Outcome& outcome) {
   outcome.measured = fmt::format("slope 2 ± {:.3f}, 1 ± {:.2f}; {} asked", std::max(worst[0], worst[1]),
                                  worst_spring, derivatives);
 }
+
+}  // namespace of_agnostic
+}  // namespace
+
+const Claim agnostic{
+    .name = "agnostic",
+    .title = "Equilibrium propagation without knowing the inner loss",
+    .place = "Section 4.2, \"Simplicity of the computational elements\"",
+    .statement =
+        "The outer gradient can be estimated when the inner loss and its partial derivatives are unknown, "
+        "as long as θ can be controlled. With θ held at knobs u by springs of compliance ε and settling "
+        "along with φ, ∇u L_out = −(1/ε)·dθ_β/dβ at β = 0, exactly for any ε; from ±β the bias is O(β²).",
+    .protocol =
+        "10 random quadratic systems (φ of 6, θ of 3) that come to rest by moving one coordinate at a "
+        "time by energies alone, behind a wrapper that throws when a derivative is asked for: 6 values of "
+        "β at ε = 0.1, 4 values of ε from 10⁻⁴ to 10⁻³ with β = 2·10⁻⁴. The library's ep-agnostic on the "
+        "same problems at 6 values of β, and on 20 log-cosh problems.",
+    .truth =
+        "Closed forms: rest of the springs' joint quadratic form in (φ, θ) by LU, the estimate at any β "
+        "and its limit; without springs ∇θ = JᵀH⁻¹G(φ₀ − y), from which the springs differ by O(ε). On "
+        "log-cosh ∇θ by dense LU at φ*.",
+    .slip = "",
+    .expected = "slope 2 in β, 1 in ε; no derivative asked",
+    .run = of_agnostic::run};
 
 }  // namespace claims

@@ -11,33 +11,8 @@
 #include <bilevel/problems/ridge.hpp>
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim algorithm_one{
-    .name = "algorithm-one",
-    .title = "Algorithm 1, line by line",
-    .place = "Section 3, Algorithm 1",
-    .statement =
-        "Both branches of Algorithm 1 approximate the outer gradient, and gradient descent on θ with "
-        "either reaches an approximate solution of the bilevel problem: with implicit differentiation as "
-        "accurate as its two phases, with equilibrium propagation up to a bias that falls with β.",
-    .protocol =
-        "The algorithm as printed, on a quadratic (|φ| = 8, |θ| = 3, condition number 4, 200 outer "
-        "iterations) and on ridge regression with one penalty (20 features, 40 samples, 60 iterations). "
-        "Phase 1 by Newton's method. Phase 2: 1500 steps of gradient descent on the quadratic form; "
-        "conjugate gradient; or minimisation of L_in + βL_out from φ̂ with β = 1e-3 and the printed "
-        "two-point estimate. θ ← θ − η∇̂. In each iteration the estimate is compared with the library's "
-        "estimator of that name and with the truth. The quadratic is solved again for 5 values of β with "
-        "2 and 3 points.",
-    .truth =
-        "∇θ and the best θ in closed form (quadratic), ∇θ in closed form and the best θ by bisection "
-        "(ridge); for two points (∂θL_in(φ_β) − ∂θL_in(φ₀))/β with φ_β in closed form.",
-    .slip = "",
-    .expected = "best θ: implicit to 1e-8, EP order β",
-    .run = run};
-
 namespace {
+namespace of_algorithm_one {
 
 /// What the loop needs to know about a problem to judge itself.
 struct Case {
@@ -131,9 +106,7 @@ bilevel::problems::Quadratic make_quadratic(const Laboratory& lab) {
   return {shape.hessian(), j, lab.vector(8, 3), Mat::Identity(8, 8), lab.vector(8, 4)};
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   auto quadratic = make_quadratic(lab);
   // The outer loss has the Hessian (H⁻¹J)ᵀ(H⁻¹J), with eigenvalues between 1/L² and 1/μ².
   const auto spectrum = bilevel::dense_spectrum(quadratic.hessian(), true);
@@ -229,5 +202,31 @@ static void run(Laboratory& lab, Outcome& outcome) {
   outcome.measured =
       fmt::format("implicit {:.0e}; EP orders {:.2f}, {:.2f}", reached, order(two), order(three));
 }
+
+}  // namespace of_algorithm_one
+}  // namespace
+
+const Claim algorithm_one{
+    .name = "algorithm-one",
+    .title = "Algorithm 1, line by line",
+    .place = "Section 3, Algorithm 1",
+    .statement =
+        "Both branches of Algorithm 1 approximate the outer gradient, and gradient descent on θ with "
+        "either reaches an approximate solution of the bilevel problem: with implicit differentiation as "
+        "accurate as its two phases, with equilibrium propagation up to a bias that falls with β.",
+    .protocol =
+        "The algorithm as printed, on a quadratic (|φ| = 8, |θ| = 3, condition number 4, 200 outer "
+        "iterations) and on ridge regression with one penalty (20 features, 40 samples, 60 iterations). "
+        "Phase 1 by Newton's method. Phase 2: 1500 steps of gradient descent on the quadratic form; "
+        "conjugate gradient; or minimisation of L_in + βL_out from φ̂ with β = 1e-3 and the printed "
+        "two-point estimate. θ ← θ − η∇̂. In each iteration the estimate is compared with the library's "
+        "estimator of that name and with the truth. The quadratic is solved again for 5 values of β with "
+        "2 and 3 points.",
+    .truth =
+        "∇θ and the best θ in closed form (quadratic), ∇θ in closed form and the best θ by bisection "
+        "(ridge); for two points (∂θL_in(φ_β) − ∂θL_in(φ₀))/β with φ_β in closed form.",
+    .slip = "",
+    .expected = "best θ: implicit to 1e-8, EP order β",
+    .run = of_algorithm_one::run};
 
 }  // namespace claims

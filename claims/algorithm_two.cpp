@@ -11,33 +11,8 @@
 #include "log_cosh_truth.hpp"
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim algorithm_two{
-    .name = "algorithm-two",
-    .title = "Algorithm 2, the p-point forward learning rule, line by line",
-    .place = "Appendix C, Algorithm 2",
-    .statement =
-        "For i = 0, …, p−1 minimise L_in + iβ·L_out, each phase starting from the solution of the last "
-        "one, and return (1/β) Σ_i α_i ∂θL(φ̂_{iβ}, θ, iβ): an estimate of the outer gradient whose error "
-        "is O(β^(p−1)).",
-    .protocol =
-        "The algorithm spelled out, with phases by Newton's method, on 40 random quadratic and 40 "
-        "log-cosh problems (φ of 6, θ of 3, κ = 10) for p = 2 … 5 at β = 0.02·μ/L_out, beside the "
-        "library's ep-forward-p at the same β. At β/2 the error must be 2^(p−1) times smaller in the "
-        "median. With gradient descent, its steps when phases start from the last solution are compared "
-        "with those from φ = 0.",
-    .truth =
-        "On Q the exact outer gradient and the closed form of the error, −Jᵀ Π_{i=1}^{p−1} [iβ(H + "
-        "iβG)⁻¹G] π*; on log-cosh the gradient by dense LU at φ*.",
-    .slip =
-        "The printed index set {0, …, (p−1)β} mixes the numbers of the phases with their nudging "
-        "strengths: it is {0, …, p−1}.",
-    .expected = "equal to 1e-10; error falls as 2^(p−1)",
-    .run = run};
-
 namespace {
+namespace of_algorithm_two {
 
 constexpr int draws = 40;
 
@@ -72,9 +47,7 @@ double scale(bilevel::Problem<Vec>& problem, const Vec& theta) {
   return c.mu / c.outer_smoothness;
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   double apart = 0, form = 0, mean_error[2][4] = {};
   std::vector<double> gains[2][4];  // log₂ of how much smaller the error is at β/2
   double followed[4] = {}, restarted[4] = {};
@@ -150,5 +123,31 @@ static void run(Laboratory& lab, Outcome& outcome) {
                    .caption("Starting each phase from the last solution is part of the algorithm."));
   outcome.measured = fmt::format("equal to {:.0e}; closed form to {:.0e}", apart, form);
 }
+
+}  // namespace of_algorithm_two
+}  // namespace
+
+const Claim algorithm_two{
+    .name = "algorithm-two",
+    .title = "Algorithm 2, the p-point forward learning rule, line by line",
+    .place = "Appendix C, Algorithm 2",
+    .statement =
+        "For i = 0, …, p−1 minimise L_in + iβ·L_out, each phase starting from the solution of the last "
+        "one, and return (1/β) Σ_i α_i ∂θL(φ̂_{iβ}, θ, iβ): an estimate of the outer gradient whose error "
+        "is O(β^(p−1)).",
+    .protocol =
+        "The algorithm spelled out, with phases by Newton's method, on 40 random quadratic and 40 "
+        "log-cosh problems (φ of 6, θ of 3, κ = 10) for p = 2 … 5 at β = 0.02·μ/L_out, beside the "
+        "library's ep-forward-p at the same β. At β/2 the error must be 2^(p−1) times smaller in the "
+        "median. With gradient descent, its steps when phases start from the last solution are compared "
+        "with those from φ = 0.",
+    .truth =
+        "On Q the exact outer gradient and the closed form of the error, −Jᵀ Π_{i=1}^{p−1} [iβ(H + "
+        "iβG)⁻¹G] π*; on log-cosh the gradient by dense LU at φ*.",
+    .slip =
+        "The printed index set {0, …, (p−1)β} mixes the numbers of the phases with their nudging "
+        "strengths: it is {0, …, p−1}.",
+    .expected = "equal to 1e-10; error falls as 2^(p−1)",
+    .run = of_algorithm_two::run};
 
 }  // namespace claims

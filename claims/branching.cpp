@@ -9,34 +9,8 @@
 #include <bilevel/problems/pitchfork.hpp>
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim branching{
-    .name = "branching",
-    .title = "Where the Hessian is singular, the solution map branches",
-    .place = "Section 2.1, Figure 1",
-    .statement =
-        "For L_in = φ⁴ − θφ² the stationary points are {0} for θ ≤ 0, a minimum, and {0, ±√(θ/2)} for θ > "
-        "0, a maximum at 0 between two minima. At θ = 0 the Hessian 12φ² − 2θ vanishes at φ = 0, no "
-        "implicit function exists there, and no outer gradient.",
-    .protocol =
-        "Newton's method from 200 starts for each of 13 values of θ collects the stationary set; the sign "
-        "of the Hessian tells minima from maxima, at θ = 0 the values beside φ = 0 do. The sensitivity "
-        "dφ*/dθ of the upper branch is the outer gradient of L_out = ½(φ − y)² divided by φ* − y. At θ = "
-        "0 gradient descent with step α runs 10⁶ steps from φ = 1, and an estimator is asked for a "
-        "gradient.",
-    .truth =
-        "Closed forms: the roots of 4φ³ − 2θφ, the Hessian 12φ² − 2θ, dφ*/dθ = 1/(4φ*), and the decay φ_k "
-        "≈ 1/√(8αk) of gradient descent on φ⁴.",
-    .slip =
-        "The text has a unique minimiser, the only stationary point, where θ is negative, \"and three "
-        "otherwise\". For θ > 0 the three are stationary points, of which two are minimisers and φ = 0 is "
-        "a maximum; at θ = 0 there is one.",
-    .expected = "1 or 3 roots; 1/(4φ*); refusal at θ = 0",
-    .run = run};
-
 namespace {
+namespace of_branching {
 
 using bilevel::problems::Pitchfork;
 
@@ -200,9 +174,7 @@ Chart solution_map(const StationarySet& found) {
       .caption("Three branches meet at (0, 0), where the Hessian is singular.");
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   Pitchfork problem;
   const StationarySet found(lab, problem);
   outcome.none_of("values of θ with a wrong number of stationary points", found.wrong_sets, 13);
@@ -218,5 +190,32 @@ static void run(Laboratory& lab, Outcome& outcome) {
   outcome.show(descent);
   outcome.measured = fmt::format("{} of 13 sets wrong; {:.0e}; refused", found.wrong_sets, worst_sensitivity);
 }
+
+}  // namespace of_branching
+}  // namespace
+
+const Claim branching{
+    .name = "branching",
+    .title = "Where the Hessian is singular, the solution map branches",
+    .place = "Section 2.1, Figure 1",
+    .statement =
+        "For L_in = φ⁴ − θφ² the stationary points are {0} for θ ≤ 0, a minimum, and {0, ±√(θ/2)} for θ > "
+        "0, a maximum at 0 between two minima. At θ = 0 the Hessian 12φ² − 2θ vanishes at φ = 0, no "
+        "implicit function exists there, and no outer gradient.",
+    .protocol =
+        "Newton's method from 200 starts for each of 13 values of θ collects the stationary set; the sign "
+        "of the Hessian tells minima from maxima, at θ = 0 the values beside φ = 0 do. The sensitivity "
+        "dφ*/dθ of the upper branch is the outer gradient of L_out = ½(φ − y)² divided by φ* − y. At θ = "
+        "0 gradient descent with step α runs 10⁶ steps from φ = 1, and an estimator is asked for a "
+        "gradient.",
+    .truth =
+        "Closed forms: the roots of 4φ³ − 2θφ, the Hessian 12φ² − 2θ, dφ*/dθ = 1/(4φ*), and the decay φ_k "
+        "≈ 1/√(8αk) of gradient descent on φ⁴.",
+    .slip =
+        "The text has a unique minimiser, the only stationary point, where θ is negative, \"and three "
+        "otherwise\". For θ > 0 the three are stationary points, of which two are minimisers and φ = 0 is "
+        "a maximum; at θ = 0 there is one.",
+    .expected = "1 or 3 roots; 1/(4φ*); refusal at θ = 0",
+    .run = of_branching::run};
 
 }  // namespace claims

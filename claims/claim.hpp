@@ -7,8 +7,8 @@
 
 namespace claims {
 
-/// A statement of the paper that can be true or false, and the experiment that decides. One file each; the
-/// file opens with these texts, which the report prints.
+/// A statement of the paper that can be true or false, and the experiment that decides. One file each,
+/// which ends with these texts; the report prints them.
 struct Claim {
   const char* name;       ///< of --claim: lower case, words joined by hyphens
   const char* title;      ///< a few words, for headings

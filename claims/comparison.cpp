@@ -12,39 +12,8 @@
 #include "stopped_early.hpp"
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim comparison{
-    .name = "comparison",
-    .title = "Table 1, measured: efficiency, robustness, simplicity",
-    .place = "Section 4.2, Table 1",
-    .statement =
-        "Where all assumptions are met, conjugate gradients are the most efficient and the first-order "
-        "approximation cannot be refined. Where the Hessian at φ̂ is indefinite, recurrent "
-        "backpropagation diverges, conjugate gradients meet negative curvature, equilibrium propagation "
-        "stays finite, and the first-order approximation relies on nothing. Only implicit differentiation "
-        "needs second derivatives.",
-    .protocol =
-        "Efficiency: random quadratic problems with |φ| = 30, |θ| = 5 and κ = 10 … 10⁴; phase 1 is done, "
-        "and the least cost of phase 2 over all tolerances (and β), in gradient equivalents, that brings "
-        "the relative error below 10⁻³. Robustness: 200 sums of double wells with |φ| = 6, stopped after "
-        "five steps of gradient descent where the least eigenvalue of the Hessian is below −0.1; phase 1 "
-        "claims to have converged. There conjugate gradients by the book run |φ| steps in extended "
-        "precision; a draw with |pᵀHp| below 10⁻⁵‖p‖‖Hp‖ at some step counts as a breakdown. Simplicity: "
-        "each oracle in turn answers twice its value in phase 2; a method that needs it gives another "
-        "gradient.",
-    .truth =
-        "The closed form JᵀH⁻¹G(φ* − y) for efficiency; for robustness the outer gradient at the minimum "
-        "that gradient descent reaches from φ̂, from a factorised Hessian.",
-    .slip =
-        "The text says that conjugate gradients diverge where the Hessian is not positive definite. They "
-        "meet negative curvature, break down, or land on the stationary point gH⁻¹ of the quadratic form: "
-        "finite, and wrong.",
-    .expected = "CG cheapest; RBP diverges; EP finite, wrong",
-    .run = run};
-
 namespace {
+namespace of_comparison {
 
 const std::vector<double> conditions{10, 100, 1000, 10000};
 /// β where the Hessian is indefinite.
@@ -191,9 +160,7 @@ struct Robustness {
  private:
   void try_estimators(const Laboratory& lab, StoppedEarly& trial) {
     const auto estimate = [&](std::string_view name, double beta = 0) {
-      bilevel::EstimatorOptions options;
-      options.beta = beta;
-      return lab.estimator(name, trial.problem, trial.settling, options)->estimate(trial.theta, {});
+      return lab.estimator(name, trial.problem, trial.settling, {.beta = beta})->estimate(trial.theta, {});
     };
     first.add(estimate("first-order"), trial, true);
     auto e = estimate("implicit-neumann");
@@ -270,9 +237,7 @@ void show_table(const Efficiency& efficiency, const std::vector<std::string>& ro
   outcome.show(table);
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   const Efficiency efficiency(lab);
   efficiency.check(outcome);
   const Robustness robustness(lab);
@@ -292,5 +257,37 @@ static void run(Laboratory& lab, Outcome& outcome) {
   outcome.measured =
       fmt::format("CG cheapest {} of 4; RBP diverges; EP β^{:.1f}", efficiency.cheapest, robustness.order());
 }
+
+}  // namespace of_comparison
+}  // namespace
+
+const Claim comparison{
+    .name = "comparison",
+    .title = "Table 1, measured: efficiency, robustness, simplicity",
+    .place = "Section 4.2, Table 1",
+    .statement =
+        "Where all assumptions are met, conjugate gradients are the most efficient and the first-order "
+        "approximation cannot be refined. Where the Hessian at φ̂ is indefinite, recurrent "
+        "backpropagation diverges, conjugate gradients meet negative curvature, equilibrium propagation "
+        "stays finite, and the first-order approximation relies on nothing. Only implicit differentiation "
+        "needs second derivatives.",
+    .protocol =
+        "Efficiency: random quadratic problems with |φ| = 30, |θ| = 5 and κ = 10 … 10⁴; phase 1 is done, "
+        "and the least cost of phase 2 over all tolerances (and β), in gradient equivalents, that brings "
+        "the relative error below 10⁻³. Robustness: 200 sums of double wells with |φ| = 6, stopped after "
+        "five steps of gradient descent where the least eigenvalue of the Hessian is below −0.1; phase 1 "
+        "claims to have converged. There conjugate gradients by the book run |φ| steps in extended "
+        "precision; a draw with |pᵀHp| below 10⁻⁵‖p‖‖Hp‖ at some step counts as a breakdown. Simplicity: "
+        "each oracle in turn answers twice its value in phase 2; a method that needs it gives another "
+        "gradient.",
+    .truth =
+        "The closed form JᵀH⁻¹G(φ* − y) for efficiency; for robustness the outer gradient at the minimum "
+        "that gradient descent reaches from φ̂, from a factorised Hessian.",
+    .slip =
+        "The text says that conjugate gradients diverge where the Hessian is not positive definite. They "
+        "meet negative curvature, break down, or land on the stationary point gH⁻¹ of the quadratic form: "
+        "finite, and wrong.",
+    .expected = "CG cheapest; RBP diverges; EP finite, wrong",
+    .run = of_comparison::run};
 
 }  // namespace claims

@@ -7,31 +7,8 @@
 #include <Eigen/QR>
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim convergence_rates{
-    .name = "convergence-rates",
-    .title = "How fast the two solvers of phase 2 converge",
-    .place = "Section 3.1 and Section 4.2",
-    .statement =
-        "On the quadratic form ½πHπᵀ − gπᵀ with condition number κ the error of conjugate gradients after "
-        "K iterations is at most 2((√κ − 1)/(√κ + 1))^K of the first, in the H-norm; that of recurrent "
-        "backpropagation at most ((κ − 1)/(κ + 1))^K with α = 2/(μ + L) and (1 − 1/κ)^K with α = 1/L, and "
-        "for some g it is exactly that.",
-    .protocol =
-        "H with |φ| = 60, random eigenvectors and log-spaced eigenvalues, κ = 10, 10², 10³, 10⁴. For five "
-        "random g each, and for the worst ones, the iterates π_K for K on a geometric grid up to where "
-        "the bound is 10⁻⁷ of the first, or 2000; those of conjugate gradients from the search "
-        "directions. Worst g for recurrent backpropagation: an extreme eigenvector of H, or both.",
-    .truth =
-        "π* = gH⁻¹ from the eigenvectors that H was made of; the bounds are those of Chebyshev "
-        "polynomials and of the spectral radius of I − αH.",
-    .slip = "",
-    .expected = "no bound exceeded; equality at the worst g",
-    .run = run};
-
 namespace {
+namespace of_convergence_rates {
 
 /// H from its eigenvectors and eigenvalues.
 class Matrix final : public bilevel::LinearOperator<Vec> {
@@ -216,9 +193,7 @@ void show(Solvers& solvers, const Vec& g, Outcome& outcome) {
                    .caption("H-norm for conjugate gradients, Euclidean norm for recurrent backpropagation."));
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   Excesses excess;
   const std::vector<double> conditions{10, 100, 1000, 10000};
   for (std::size_t i = 0; i < conditions.size(); ++i) {
@@ -245,5 +220,29 @@ static void run(Laboratory& lab, Outcome& outcome) {
       fmt::format("≤ {:.2f}, {:.2f}, {:.2f} of bounds; = ± {:.0e}", excess.conjugate, excess.best,
                   excess.shorter, std::max(excess.equality, excess.equality_short));
 }
+
+}  // namespace of_convergence_rates
+}  // namespace
+
+const Claim convergence_rates{
+    .name = "convergence-rates",
+    .title = "How fast the two solvers of phase 2 converge",
+    .place = "Section 3.1 and Section 4.2",
+    .statement =
+        "On the quadratic form ½πHπᵀ − gπᵀ with condition number κ the error of conjugate gradients after "
+        "K iterations is at most 2((√κ − 1)/(√κ + 1))^K of the first, in the H-norm; that of recurrent "
+        "backpropagation at most ((κ − 1)/(κ + 1))^K with α = 2/(μ + L) and (1 − 1/κ)^K with α = 1/L, and "
+        "for some g it is exactly that.",
+    .protocol =
+        "H with |φ| = 60, random eigenvectors and log-spaced eigenvalues, κ = 10, 10², 10³, 10⁴. For five "
+        "random g each, and for the worst ones, the iterates π_K for K on a geometric grid up to where "
+        "the bound is 10⁻⁷ of the first, or 2000; those of conjugate gradients from the search "
+        "directions. Worst g for recurrent backpropagation: an extreme eigenvector of H, or both.",
+    .truth =
+        "π* = gH⁻¹ from the eigenvectors that H was made of; the bounds are those of Chebyshev "
+        "polynomials and of the spectral radius of I − αH.",
+    .slip = "",
+    .expected = "no bound exceeded; equality at the worst g",
+    .run = of_convergence_rates::run};
 
 }  // namespace claims

@@ -8,7 +8,7 @@ namespace claims {
 
 /// A minimum whose curvature falls as fast as a ρ-Lipschitz Hessian may:
 ///   L_in = ½μφ² − ρ|φ|³/6 − Mθφ,   L_out = Bφ,   at θ = 0: φ* = 0, ∂φ² L_in = μ − ρ|φ|, ∇θ = MB/μ
-class CubicWell final : public bilevel::Problem<Vec> {
+class CubicWell final : public Dense<bilevel::Problem<Vec>> {
  public:
   CubicWell(double mu, double rho, double coupling, double pull)
       : mu_(mu), rho_(rho), coupling_(coupling), pull_(pull) {}
@@ -26,12 +26,11 @@ class CubicWell final : public bilevel::Problem<Vec> {
     if (wanted.theta) (*wanted.theta)[0] = 0;
     return pull_ * phi[0];
   }
-  void linearise(const Vec& phi, const Vec&, double,
-                 std::unique_ptr<bilevel::Curvature<Vec>>& reuse) override {
-    if (!reuse) reuse = std::make_unique<DenseCurvature>();
-    auto& slope = static_cast<DenseCurvature&>(*reuse);
-    slope.hessian = Mat::Constant(1, 1, mu_ - rho_ * std::abs(phi[0]));
-    slope.cross = Mat::Constant(1, 1, -coupling_);
+
+ protected:
+  void fill(DenseCurvature& c, const Vec& phi, const Vec&, double) override {
+    c.hessian = Mat::Constant(1, 1, mu_ - rho_ * std::abs(phi[0]));
+    c.cross = Mat::Constant(1, 1, -coupling_);
   }
 
  private:

@@ -19,4 +19,19 @@ struct DenseCurvature : bilevel::Curvature<Vec> {
   Mat cross;    ///< χ, |φ|×|θ|
 };
 
+/// A problem, or an equilibrium, whose matrices are written down.
+template <class Kind>
+class Dense : public Kind {
+ public:
+  void linearise(const Vec& phi, const Vec& theta, double beta,
+                 std::unique_ptr<bilevel::Curvature<Vec>>& reuse) final {
+    if (!reuse) reuse = std::make_unique<DenseCurvature>();
+    fill(static_cast<DenseCurvature&>(*reuse), phi, theta, beta);
+  }
+
+ protected:
+  /// Both matrices of L_in + β·L_out, or of the residual + β·∂φ L_out.
+  virtual void fill(DenseCurvature& c, const Vec& phi, const Vec& theta, double beta) = 0;
+};
+
 }  // namespace claims

@@ -8,30 +8,10 @@
 #include "layered_network.hpp"
 
 namespace claims {
+namespace {
+namespace of_energy_networks {
 
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim energy_networks{
-    .name = "energy-networks",
-    .title = "A feed-forward network as the minimum of an energy",
-    .place = "Appendix A.1",
-    .statement =
-        "E = ½‖φ⁰ − x‖² + ½Σ‖φ^(l+1) − ρ(W^l φ^l + b^l)‖² has one global minimiser, the activity of the "
-        "feed-forward pass, with energy 0, whether φ⁰ is free or clamped to x. The outer gradient of a "
-        "cost C(φ^L, y) with this inner loss is backpropagation's: implicit differentiation gives it "
-        "exactly, equilibrium propagation in the limit β → 0.",
-    .protocol =
-        "20 random networks 3-5-4-2 of tanh units with random weights, biases, inputs and targets, θ all "
-        "59 weights and biases, C = ½‖φ^L − y‖². E is minimised by L-BFGS from 10 random starts each, "
-        "with φ⁰ free and with φ⁰ clamped; all must end there, as no other point is stationary. Gradients "
-        "at the settled state by implicit differentiation, and by equilibrium propagation with 2 and 3 "
-        "points for 8 values of β from 3·10⁻⁴ to 3·10⁻⁵.",
-    .truth = "The forward pass, and backpropagation written out by hand.",
-    .slip = "",
-    .expected = "forward pass, E = 0; backprop; slopes 1, 2",
-    .run = run};
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   using layered::layers, layered::Network, layered::parameters, layered::widths;
   double forward_energy = 0, forward_slope = 0, elsewhere = 0, implicit_error = 0, free_gradient = 0;
   int starts = 0, unsettled = 0, reached = 0;
@@ -76,9 +56,7 @@ static void run(Laboratory& lab, Outcome& outcome) {
     keep_worst(free_gradient, of_energy.norm());
     std::vector<double> errors_two, errors_three;
     for (std::size_t i = 0; i < strengths.size(); ++i) {
-      bilevel::EstimatorOptions options;
-      options.beta = strengths[i];
-      options.certificate.enabled = false;
+      const bilevel::EstimatorOptions options{.certificate = {.enabled = false}, .beta = strengths[i]};
       const auto error = [&](const char* name) {
         const auto estimate =
             lab.estimator(name, problem, *inner, options)->estimate(theta, {.phi = forward});
@@ -121,5 +99,28 @@ static void run(Laboratory& lab, Outcome& outcome) {
   outcome.measured = fmt::format("within {:.0e}; backprop {:.0e}; ± {:.2f}, {:.2f}", elsewhere,
                                  implicit_error, worst_two, worst_three);
 }
+
+}  // namespace of_energy_networks
+}  // namespace
+
+const Claim energy_networks{
+    .name = "energy-networks",
+    .title = "A feed-forward network as the minimum of an energy",
+    .place = "Appendix A.1",
+    .statement =
+        "E = ½‖φ⁰ − x‖² + ½Σ‖φ^(l+1) − ρ(W^l φ^l + b^l)‖² has one global minimiser, the activity of the "
+        "feed-forward pass, with energy 0, whether φ⁰ is free or clamped to x. The outer gradient of a "
+        "cost C(φ^L, y) with this inner loss is backpropagation's: implicit differentiation gives it "
+        "exactly, equilibrium propagation in the limit β → 0.",
+    .protocol =
+        "20 random networks 3-5-4-2 of tanh units with random weights, biases, inputs and targets, θ all "
+        "59 weights and biases, C = ½‖φ^L − y‖². E is minimised by L-BFGS from 10 random starts each, "
+        "with φ⁰ free and with φ⁰ clamped; all must end there, as no other point is stationary. Gradients "
+        "at the settled state by implicit differentiation, and by equilibrium propagation with 2 and 3 "
+        "points for 8 values of β from 3·10⁻⁴ to 3·10⁻⁵.",
+    .truth = "The forward pass, and backpropagation written out by hand.",
+    .slip = "",
+    .expected = "forward pass, E = 0; backprop; slopes 1, 2",
+    .run = of_energy_networks::run};
 
 }  // namespace claims

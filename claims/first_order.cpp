@@ -11,30 +11,8 @@
 #include <bilevel/problems/quadratic.hpp>
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim first_order{
-    .name = "first-order",
-    .title = "Few steps in phase 2 give first-order approximations",
-    .place = "Section 3.1, end of “Choice of the optimizer”",
-    .statement =
-        "π̂ = 0 gives the direct derivative ∂θL_out. One step with α = 1 replaces the Hessian by the "
-        "identity. More steps turn these first-order approximations progressively into the true gradient.",
-    .protocol =
-        "200 log-cosh problems (|φ| = 8, |θ| = 3, condition number 20; ∂θL_out is not zero). The "
-        "estimators first-order and one-step against ∂θL_out and ∂θL_out − ∂φL_out·∂θ∂φL_in; one step of "
-        "recurrent backpropagation with α = 1 against the latter. 50 quadratics with H = I. Then K = 0, "
-        "1, 2, 4, …, 1024 steps with α = 1/L: distance of π_K from π*, and error and cosine of the "
-        "gradient.",
-    .truth =
-        "The formulas spelled out from first derivatives and cross products; π* and ∇θ by dense "
-        "factorisation at φ* settled to the last digits; the closed form for H = I.",
-    .slip = "",
-    .expected = "equal to rounding; error falls to 0 with K",
-    .run = run};
-
 namespace {
+namespace of_first_order {
 
 constexpr int draws = 200;
 
@@ -179,9 +157,7 @@ double error_of_one_step_at_identity(const Laboratory& lab) {
   return worst;
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   Approximations approximations;
   Refinement refinement;
   for (std::uint64_t number = 0; number < draws; ++number) {
@@ -206,5 +182,28 @@ static void run(Laboratory& lab, Outcome& outcome) {
   outcome.measured =
       fmt::format("0, {:.0e}; after 1024 steps {:.0e}", approximations.worst_neumann, refinement.last);
 }
+
+}  // namespace of_first_order
+}  // namespace
+
+const Claim first_order{
+    .name = "first-order",
+    .title = "Few steps in phase 2 give first-order approximations",
+    .place = "Section 3.1, end of “Choice of the optimizer”",
+    .statement =
+        "π̂ = 0 gives the direct derivative ∂θL_out. One step with α = 1 replaces the Hessian by the "
+        "identity. More steps turn these first-order approximations progressively into the true gradient.",
+    .protocol =
+        "200 log-cosh problems (|φ| = 8, |θ| = 3, condition number 20; ∂θL_out is not zero). The "
+        "estimators first-order and one-step against ∂θL_out and ∂θL_out − ∂φL_out·∂θ∂φL_in; one step of "
+        "recurrent backpropagation with α = 1 against the latter. 50 quadratics with H = I. Then K = 0, "
+        "1, 2, 4, …, 1024 steps with α = 1/L: distance of π_K from π*, and error and cosine of the "
+        "gradient.",
+    .truth =
+        "The formulas spelled out from first derivatives and cross products; π* and ∇θ by dense "
+        "factorisation at φ* settled to the last digits; the closed form for H = I.",
+    .slip = "",
+    .expected = "equal to rounding; error falls to 0 with K",
+    .run = of_first_order::run};
 
 }  // namespace claims

@@ -12,33 +12,8 @@
 #include "log_cosh_truth.hpp"
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim forward_differences{
-    .name = "forward-differences",
-    .title = "The p-point forward estimators, their coefficients and their order",
-    .place = "Appendix C, \"Forward finite differences\"",
-    .statement =
-        "With Σ_i α_i i^k = [k = 1] for k = 0 … p−1, the sum (1/β) Σ_i α_i ∂θL(φ_{iβ}, θ, iβ) over i = 0 "
-        "… p−1 is the outer gradient up to a bias of O(β^(p−1)); the coefficients for p = 2 … 5 are those "
-        "of the table. The central estimator has O(β²).",
-    .protocol =
-        "Coefficients are compared as fractions and the moments Σ α_i i^k in integers. 60 random "
-        "quadratic problems with closed-form phases and 60 log-cosh problems settled to the last digits "
-        "(φ of 6, θ of 3, κ = 4): the median slope of log error over log β from 6 values of β, for p = 2 "
-        "… 5 and central. On the quadratics the error itself, for 13 values of β over six decades.",
-    .truth =
-        "The paper's table. On Q the error is exactly −Jᵀ Π_{i=1}^{p−1} [iβ(H + iβG)⁻¹G] π*, by the error "
-        "of polynomial interpolation of (1 + λt)⁻¹; the central one's is Jᵀ [1 − (βH⁻¹G)²]⁻¹(βH⁻¹G)² π*. "
-        "On log-cosh ∇θ by dense LU at φ*.",
-    .slip =
-        "The text gives the bias as O(β^p): that is the error of β·f′(0), and the estimator divides by β. "
-        "The Vandermonde matrix must have row k and column i, not (i^k) with row i, and 0⁰ = 1.",
-    .expected = "table exact; slopes 1, 2, 3, 4; central 2",
-    .run = run};
-
 namespace {
+namespace of_forward_differences {
 
 constexpr int draws = 60;
 const char* const names[] = {"ep-forward-2", "ep-forward-3", "ep-forward-4", "ep-forward-5", "ep-central"};
@@ -117,9 +92,7 @@ int check_coefficients(Laboratory& lab, Outcome& outcome, Table& table) {
   return differing;
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   Table table("Forward stencils", {"p", "α_0 … α_{p−1}", "noise gain Σ|α_i|"});
   const int differing = check_coefficients(lab, outcome, table);
   outcome.show(table);
@@ -213,5 +186,31 @@ static void run(Laboratory& lab, Outcome& outcome) {
   outcome.measured = fmt::format("{} differ; slopes {:.2f}, {:.2f}, {:.2f}, {:.2f}; {:.2f}", differing,
                                  middle[0], middle[1], middle[2], middle[3], middle[4]);
 }
+
+}  // namespace of_forward_differences
+}  // namespace
+
+const Claim forward_differences{
+    .name = "forward-differences",
+    .title = "The p-point forward estimators, their coefficients and their order",
+    .place = "Appendix C, \"Forward finite differences\"",
+    .statement =
+        "With Σ_i α_i i^k = [k = 1] for k = 0 … p−1, the sum (1/β) Σ_i α_i ∂θL(φ_{iβ}, θ, iβ) over i = 0 "
+        "… p−1 is the outer gradient up to a bias of O(β^(p−1)); the coefficients for p = 2 … 5 are those "
+        "of the table. The central estimator has O(β²).",
+    .protocol =
+        "Coefficients are compared as fractions and the moments Σ α_i i^k in integers. 60 random "
+        "quadratic problems with closed-form phases and 60 log-cosh problems settled to the last digits "
+        "(φ of 6, θ of 3, κ = 4): the median slope of log error over log β from 6 values of β, for p = 2 "
+        "… 5 and central. On the quadratics the error itself, for 13 values of β over six decades.",
+    .truth =
+        "The paper's table. On Q the error is exactly −Jᵀ Π_{i=1}^{p−1} [iβ(H + iβG)⁻¹G] π*, by the error "
+        "of polynomial interpolation of (1 + λt)⁻¹; the central one's is Jᵀ [1 − (βH⁻¹G)²]⁻¹(βH⁻¹G)² π*. "
+        "On log-cosh ∇θ by dense LU at φ*.",
+    .slip =
+        "The text gives the bias as O(β^p): that is the error of β·f′(0), and the estimator divides by β. "
+        "The Vandermonde matrix must have row k and column i, not (i^k) with row i, and 0⁰ = 1.",
+    .expected = "table exact; slopes 1, 2, 3, 4; central 2",
+    .run = of_forward_differences::run};
 
 }  // namespace claims

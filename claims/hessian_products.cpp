@@ -11,31 +11,8 @@
 #include "root.hpp"
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim hessian_products{
-    .name = "hessian-products",
-    .title = "A Hessian-vector product costs about a gradient",
-    .place = "Section 3.1, “Choice of the optimizer”",
-    .statement =
-        "The product of the Hessian with a vector has the same complexity as a gradient, although the "
-        "Hessian itself has quadratically many elements; so phase 2 by gradient descent or conjugate "
-        "gradient is cheap.",
-    .protocol =
-        "Logistic regression with one penalty a feature. Products with 10 random vectors against "
-        "differences of gradients and against the columns of the dense Hessian (40 features, 200 "
-        "samples). Wall time, the least mean of 20 calls in 20 repetitions, of a gradient, a product, "
-        "preparing the curvature and a product, and the dense Hessian: 32 features with 250 to 4000 "
-        "samples, and 500 samples with 32 to 192 features, small enough to stay on one thread.",
-    .truth =
-        "Central differences of eighth order of ∂φL_in; operation counts: both take two passes over the "
-        "data, so the ratio of times does not grow and each time is linear in the number of samples.",
-    .slip = "",
-    .expected = "at most 5 gradients; linear in the samples",
-    .run = run};
-
 namespace {
+namespace of_hessian_products {
 
 /// Of one call, in seconds: the least mean of so many calls in 20 repetitions, since what others do to the
 /// machine only adds.
@@ -85,9 +62,7 @@ Times measure(const Laboratory& lab, Index rows, Index features) {
   return times;
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   auto problem = bilevel::problems::Logistic::random(
       {.rows = 200, .validation_rows = 50, .features = 40, .seed = lab.seed(1)});
   const Vec phi = 0.3 * lab.vector(40, 2), theta = problem.initial_theta() + 0.3 * lab.vector(40, 3);
@@ -152,5 +127,29 @@ static void run(Laboratory& lab, Outcome& outcome) {
                    .caption("Wall time: it depends on the machine, the ratio hardly does."));
   outcome.measured = fmt::format("{:.1f} gradients; order {:.2f}", worst_ratio, slope(samples, products));
 }
+
+}  // namespace of_hessian_products
+}  // namespace
+
+const Claim hessian_products{
+    .name = "hessian-products",
+    .title = "A Hessian-vector product costs about a gradient",
+    .place = "Section 3.1, “Choice of the optimizer”",
+    .statement =
+        "The product of the Hessian with a vector has the same complexity as a gradient, although the "
+        "Hessian itself has quadratically many elements; so phase 2 by gradient descent or conjugate "
+        "gradient is cheap.",
+    .protocol =
+        "Logistic regression with one penalty a feature. Products with 10 random vectors against "
+        "differences of gradients and against the columns of the dense Hessian (40 features, 200 "
+        "samples). Wall time, the least mean of 20 calls in 20 repetitions, of a gradient, a product, "
+        "preparing the curvature and a product, and the dense Hessian: 32 features with 250 to 4000 "
+        "samples, and 500 samples with 32 to 192 features, small enough to stay on one thread.",
+    .truth =
+        "Central differences of eighth order of ∂φL_in; operation counts: both take two passes over the "
+        "data, so the ratio of times does not grow and each time is linear in the number of samples.",
+    .slip = "",
+    .expected = "at most 5 gradients; linear in the samples",
+    .run = of_hessian_products::run};
 
 }  // namespace claims

@@ -15,36 +15,8 @@
 #include "offsets.hpp"
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim implicit_bound{
-    .name = "implicit-bound",
-    .title = "Implicit differentiation's error is linear in both phases' errors",
-    .place = "Section 3.1, error bound for implicit differentiation; proof in Appendix B",
-    .statement =
-        "If φ̂ lies within δ < μ/2ρ of φ* and π̂ within δ′ of the solution of phase 2's system at φ̂, the "
-        "error of the outer gradient is at most C(δ+δ′) with C = M + (Bρ + 2ML)/μ + 2MBρ/μ², where M "
-        "bounds ‖∂θ∂φ L_in‖ and the Lipschitz constant of ∂θ L_out, and ρ covers the Hessian and the "
-        "cross derivative.",
-    .protocol =
-        "4000 random log-cosh problems, L_in = ½φᵀHφ + ε Σ ln cosh(φ − Jθ)_i and L_out = Σ ln cosh(φ − y "
-        "− Kθ)_i, with 2 to 8 variables, κ(H) from 1 to 1000 and ε from 0.05 to 5. φ̂ is φ* plus an "
-        "offset of size δ, from 10⁻⁸ to 1 times the limit μ/2ρ; phase 2 is solved exactly at φ̂ and moved "
-        "by δ′; the directions are in turn random and the worst to first order. In 1000 more δ is 1 to "
-        "1000 times the limit. Five problems in one variable have one term of C each. The slopes are from "
-        "one problem with one of the two errors zero. Beyond the limit a well with Hessian μ − ρ|φ| shows "
-        "what can happen.",
-    .truth =
-        "φ* by Newton's method to the last digits and the implicit function theorem with a dense "
-        "factorisation there; for the well the closed form MB/(μ − ρδ) − MB/μ.",
-    .slip =
-        "M is assumed for ∂θ L_out only, while the proof uses it for ‖∂θ∂φ L_in‖ as well: it must be the "
-        "larger. The proof's ε_b must read ‖∂φ L_out(φ*) − ∂φ L_out(φ̂)‖.",
-    .expected = "error ≤ C(δ+δ′) always; slopes 1 and 1",
-    .run = run};
-
 namespace {
+namespace of_implicit_bound {
 
 using bilevel::problems::LogCosh;
 
@@ -179,9 +151,7 @@ void draw_one(const Laboratory& lab, int draw, Tally& tally) {
   tally.certificates.push_back(e.certificate.bound);
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   Tally tally;
   for (int draw = 0; draw < draws + beyond; ++draw) draw_one(lab, draw, tally);
   outcome.none_of("draws with error > C(δ+δ′), δ < μ/2ρ", tally.above, draws);
@@ -280,5 +250,34 @@ static void run(Laboratory& lab, Outcome& outcome) {
   outcome.measured =
       fmt::format("{} of {} above; slopes {:.3f} and {:.3f}", tally.above, draws, slope_first, slope_second);
 }
+
+}  // namespace of_implicit_bound
+}  // namespace
+
+const Claim implicit_bound{
+    .name = "implicit-bound",
+    .title = "Implicit differentiation's error is linear in both phases' errors",
+    .place = "Section 3.1, error bound for implicit differentiation; proof in Appendix B",
+    .statement =
+        "If φ̂ lies within δ < μ/2ρ of φ* and π̂ within δ′ of the solution of phase 2's system at φ̂, the "
+        "error of the outer gradient is at most C(δ+δ′) with C = M + (Bρ + 2ML)/μ + 2MBρ/μ², where M "
+        "bounds ‖∂θ∂φ L_in‖ and the Lipschitz constant of ∂θ L_out, and ρ covers the Hessian and the "
+        "cross derivative.",
+    .protocol =
+        "4000 random log-cosh problems, L_in = ½φᵀHφ + ε Σ ln cosh(φ − Jθ)_i and L_out = Σ ln cosh(φ − y "
+        "− Kθ)_i, with 2 to 8 variables, κ(H) from 1 to 1000 and ε from 0.05 to 5. φ̂ is φ* plus an "
+        "offset of size δ, from 10⁻⁸ to 1 times the limit μ/2ρ; phase 2 is solved exactly at φ̂ and moved "
+        "by δ′; the directions are in turn random and the worst to first order. In 1000 more δ is 1 to "
+        "1000 times the limit. Five problems in one variable have one term of C each. The slopes are from "
+        "one problem with one of the two errors zero. Beyond the limit a well with Hessian μ − ρ|φ| shows "
+        "what can happen.",
+    .truth =
+        "φ* by Newton's method to the last digits and the implicit function theorem with a dense "
+        "factorisation there; for the well the closed form MB/(μ − ρδ) − MB/μ.",
+    .slip =
+        "M is assumed for ∂θ L_out only, while the proof uses it for ‖∂θ∂φ L_in‖ as well: it must be the "
+        "larger. The proof's ε_b must read ‖∂φ L_out(φ*) − ∂φ L_out(φ̂)‖.",
+    .expected = "error ≤ C(δ+δ′) always; slopes 1 and 1",
+    .run = of_implicit_bound::run};
 
 }  // namespace claims

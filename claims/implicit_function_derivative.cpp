@@ -14,30 +14,8 @@
 #include "root.hpp"
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim implicit_function_derivative{
-    .name = "implicit-function-derivative",
-    .title = "The derivative of the implicit function and the outer gradient",
-    .place = "Section 2.2, Theorem (differentiating implicit functions)",
-    .statement =
-        "Where ∂φ f is invertible the implicit function is differentiable with dφ*/dθ = −(∂φ f)⁻¹ ∂θ f. "
-        "With f = ∂φ L_in this gives the outer gradient ∇θ = ∂θL_out − ∂φL_out (∂φ²L_in)⁻¹ ∂θ∂φL_in.",
-    .protocol =
-        "All six ready-made families (|φ| = 8, |θ| = 4 for quadratic and log-cosh, 20 penalties and 60 "
-        "samples for ridge and logistic), 4 random θ each. The whole matrix −(∂φ f)⁻¹ ∂θ f, the gradient "
-        "spelled out from it, and the estimators exact, implicit-direct and implicit-cg are compared with "
-        "closed forms and with central differences of eighth order of the whole solve, each solve to the "
-        "last digits. On log-cosh, differences of second order are taken at 25 distances.",
-    .truth =
-        "Closed forms of dφ*/dθ and ∇θ for quadratic, pitchfork, ridge and duopoly; differences of the "
-        "whole solve for all six.",
-    .slip = "",
-    .expected = "closed form to 1e-8, differences to 1e-7",
-    .run = run};
-
 namespace {
+namespace of_implicit_function_derivative {
 
 struct Worst {
   double closed_jacobian = -1, closed_gradient = -1;  // relative; −1 where there is no closed form
@@ -107,9 +85,7 @@ Worst measure(const Laboratory& lab, std::string_view family, std::uint64_t numb
   return worst;
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   Table table("Largest relative errors of 4 draws",
               {"family", "dφ*/dθ, closed form", "∇θ, closed form", "dφ*/dθ, differences", "∇θ, differences"});
   double worst_closed = 0, worst_differences = 0;
@@ -163,5 +139,28 @@ static void run(Laboratory& lab, Outcome& outcome) {
                    .caption("Every quotient takes two whole solves; at the left rounding takes over."));
   outcome.measured = fmt::format("{:.0e} closed form, {:.0e} differences", worst_closed, worst_differences);
 }
+
+}  // namespace of_implicit_function_derivative
+}  // namespace
+
+const Claim implicit_function_derivative{
+    .name = "implicit-function-derivative",
+    .title = "The derivative of the implicit function and the outer gradient",
+    .place = "Section 2.2, Theorem (differentiating implicit functions)",
+    .statement =
+        "Where ∂φ f is invertible the implicit function is differentiable with dφ*/dθ = −(∂φ f)⁻¹ ∂θ f. "
+        "With f = ∂φ L_in this gives the outer gradient ∇θ = ∂θL_out − ∂φL_out (∂φ²L_in)⁻¹ ∂θ∂φL_in.",
+    .protocol =
+        "All six ready-made families (|φ| = 8, |θ| = 4 for quadratic and log-cosh, 20 penalties and 60 "
+        "samples for ridge and logistic), 4 random θ each. The whole matrix −(∂φ f)⁻¹ ∂θ f, the gradient "
+        "spelled out from it, and the estimators exact, implicit-direct and implicit-cg are compared with "
+        "closed forms and with central differences of eighth order of the whole solve, each solve to the "
+        "last digits. On log-cosh, differences of second order are taken at 25 distances.",
+    .truth =
+        "Closed forms of dφ*/dθ and ∇θ for quadratic, pitchfork, ridge and duopoly; differences of the "
+        "whole solve for all six.",
+    .slip = "",
+    .expected = "closed form to 1e-8, differences to 1e-7",
+    .run = of_implicit_function_derivative::run};
 
 }  // namespace claims

@@ -11,36 +11,8 @@
 #include <bilevel/problems/pitchfork.hpp>
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim implicit_function_existence{
-    .name = "implicit-function-existence",
-    .title = "Where the Hessian is invertible an implicit function exists",
-    .place = "Section 2.1, Theorem (existence of implicit functions) and its footnote",
-    .statement =
-        "If f(φ̄, θ̄) = 0 and ∂φ f(φ̄, θ̄) is invertible, there is exactly one continuous θ ↦ φ*(θ) near "
-        "θ̄ with φ*(θ̄) = φ̄ and f(φ*(θ), θ) = 0. If φ̄ is a minimiser, φ*(θ) stays one. Without "
-        "invertibility there may be several.",
-    .protocol =
-        "200 gradients f = Sφ + 2Bᵀ sin(Bφ + Cθ) − e of non-convex losses, |φ| = 4, |θ| = 2, e such that "
-        "a random φ̄ is a root; S such that |λ(∂φf)| ≥ 0.3 there and, in half of them, φ̄ is a minimum. "
-        "Radii r and s from ‖(∂φf)⁻¹‖ and the Lipschitz constants. For 5 random θ within s, Newton's "
-        "method from 20 random starts within r. Smallest eigenvalue at 20 points of a path to the "
-        "boundary. Shortest steps along the most sensitive direction of θ. The roots of 4φ³ − 2θφ within "
-        "|φ| ≤ √θ for θ = 1e-2 … 1e-12.",
-    .truth =
-        "Banach's fixed-point theorem for φ ↦ φ − J̄⁻¹f(φ, θ): with k = ‖J̄⁻¹‖ and ‖∂φf − J̄‖ ≤ 1/(2k) on "
-        "the two balls there is one root within r for each θ within s, Lipschitz with 2k·sup‖∂θf‖; and by "
-        "Weyl's inequality |λ_min| changes by at most 1/(2k).",
-    .slip =
-        "The footnote's “the smallest eigenvalue of an invertible Hessian is strictly positive” holds "
-        "only at a minimiser, where it is not negative; at φ = 0, θ = 1 the pitchfork's Hessian is "
-        "invertible and −2.",
-    .expected = "1 root where invertible, 3 at the pitchfork",
-    .run = run};
-
 namespace {
+namespace of_implicit_function_existence {
 
 /// f = ∂φ[½φᵀSφ − 2Σ cos(Bφ + Cθ)_i − eᵀφ].
 struct Equation {
@@ -250,9 +222,7 @@ struct Branches {
   }
 };
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   const Tally tally(lab);
   tally.check(outcome);
   const Branches pitchfork(lab);
@@ -276,5 +246,34 @@ static void run(Laboratory& lab, Outcome& outcome) {
       fmt::format("{} of {} wrong; pitchfork {} of {} wrong", tally.without_root + tally.several,
                   tally.values, pitchfork.wrong, pitchfork.tried);
 }
+
+}  // namespace of_implicit_function_existence
+}  // namespace
+
+const Claim implicit_function_existence{
+    .name = "implicit-function-existence",
+    .title = "Where the Hessian is invertible an implicit function exists",
+    .place = "Section 2.1, Theorem (existence of implicit functions) and its footnote",
+    .statement =
+        "If f(φ̄, θ̄) = 0 and ∂φ f(φ̄, θ̄) is invertible, there is exactly one continuous θ ↦ φ*(θ) near "
+        "θ̄ with φ*(θ̄) = φ̄ and f(φ*(θ), θ) = 0. If φ̄ is a minimiser, φ*(θ) stays one. Without "
+        "invertibility there may be several.",
+    .protocol =
+        "200 gradients f = Sφ + 2Bᵀ sin(Bφ + Cθ) − e of non-convex losses, |φ| = 4, |θ| = 2, e such that "
+        "a random φ̄ is a root; S such that |λ(∂φf)| ≥ 0.3 there and, in half of them, φ̄ is a minimum. "
+        "Radii r and s from ‖(∂φf)⁻¹‖ and the Lipschitz constants. For 5 random θ within s, Newton's "
+        "method from 20 random starts within r. Smallest eigenvalue at 20 points of a path to the "
+        "boundary. Shortest steps along the most sensitive direction of θ. The roots of 4φ³ − 2θφ within "
+        "|φ| ≤ √θ for θ = 1e-2 … 1e-12.",
+    .truth =
+        "Banach's fixed-point theorem for φ ↦ φ − J̄⁻¹f(φ, θ): with k = ‖J̄⁻¹‖ and ‖∂φf − J̄‖ ≤ 1/(2k) on "
+        "the two balls there is one root within r for each θ within s, Lipschitz with 2k·sup‖∂θf‖; and by "
+        "Weyl's inequality |λ_min| changes by at most 1/(2k).",
+    .slip =
+        "The footnote's “the smallest eigenvalue of an invertible Hessian is strictly positive” holds "
+        "only at a minimiser, where it is not negative; at φ = 0, θ = 1 the pitchfork's Hessian is "
+        "invertible and −2.",
+    .expected = "1 root where invertible, 3 at the pitchfork",
+    .run = of_implicit_function_existence::run};
 
 }  // namespace claims

@@ -12,31 +12,8 @@
 #include "root.hpp"
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim implicit_layers{
-    .name = "implicit-layers",
-    .title = "Derivatives with respect to inputs: implicit layers",
-    .place = "Section 3, introduction",
-    .statement =
-        "Everything said of derivatives with respect to θ can be transposed to derivatives with respect "
-        "to inputs, so that one can backpropagate through implicitly defined layers: the vector–Jacobian "
-        "product of x ↦ φ*(x) is one solve with the Jacobian and one cross product.",
-    .protocol =
-        "40 pairs of layers. The first minimises ½φᵀHφ + Σ ln cosh(φ − Ux − b)_i (6 units, 3 inputs); the "
-        "second rests at φ = tanh(Wφ + Vz + c) with ‖W‖ = 0.8 (6 units, the first layer's state as "
-        "input). An input is a block of θ. Each layer's product w·dφ*/d(b, x) by hand from solver and "
-        "cross product against the library's pullback, pushforward and matrix; the gradient of ½‖φ₂ − y‖² "
-        "with respect to x, b and c by chaining the two.",
-    .truth =
-        "Central differences of eighth order of the states and of the whole composition, all solves to "
-        "the last digits.",
-    .slip = "",
-    .expected = "1e-8 for each layer and the chain",
-    .run = run};
-
 namespace {
+namespace of_implicit_layers {
 
 constexpr Index units = 6, inputs = 3;
 
@@ -63,9 +40,7 @@ Mat beside_identity(const Mat& weights) {
   return both;
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   double worst_vector = 0, worst_library = 0, worst_push = 0, worst_matrix = 0, worst_chain[3] = {0, 0, 0};
   std::vector<double> differenced, chained;  // by the input, for the eye
   const int draws = 40;
@@ -156,5 +131,29 @@ static void run(Laboratory& lab, Outcome& outcome) {
   outcome.measured = fmt::format("layer {:.0e}, chain {:.0e}", worst_vector,
                                  std::max({worst_chain[0], worst_chain[1], worst_chain[2]}));
 }
+
+}  // namespace of_implicit_layers
+}  // namespace
+
+const Claim implicit_layers{
+    .name = "implicit-layers",
+    .title = "Derivatives with respect to inputs: implicit layers",
+    .place = "Section 3, introduction",
+    .statement =
+        "Everything said of derivatives with respect to θ can be transposed to derivatives with respect "
+        "to inputs, so that one can backpropagate through implicitly defined layers: the vector–Jacobian "
+        "product of x ↦ φ*(x) is one solve with the Jacobian and one cross product.",
+    .protocol =
+        "40 pairs of layers. The first minimises ½φᵀHφ + Σ ln cosh(φ − Ux − b)_i (6 units, 3 inputs); the "
+        "second rests at φ = tanh(Wφ + Vz + c) with ‖W‖ = 0.8 (6 units, the first layer's state as "
+        "input). An input is a block of θ. Each layer's product w·dφ*/d(b, x) by hand from solver and "
+        "cross product against the library's pullback, pushforward and matrix; the gradient of ½‖φ₂ − y‖² "
+        "with respect to x, b and c by chaining the two.",
+    .truth =
+        "Central differences of eighth order of the states and of the whole composition, all solves to "
+        "the last digits.",
+    .slip = "",
+    .expected = "1e-8 for each layer and the chain",
+    .run = of_implicit_layers::run};
 
 }  // namespace claims

@@ -16,36 +16,8 @@
 #include "wells.hpp"
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim indefinite_hessian{
-    .name = "indefinite-hessian",
-    .title = "What the second phases do where the Hessian is not positive definite",
-    .place = "Sections 3.2 and 4.2",
-    .statement =
-        "At a φ̂ whose Hessian is indefinite recurrent backpropagation diverges. Conjugate gradients "
-        "either break down (pᵀHp = 0) or end, after |φ| steps in exact arithmetic, at the stationary "
-        "point gH⁻¹, which minimises nothing. Equilibrium propagation stays finite, but is wrong and "
-        "grows like 1/β. No method may pass such a result off as a gradient.",
-    .protocol =
-        "L_in = φ⁴ − θφ² with θ = 1 at φ̂ = 0.2, where H = −1.52. The system H = diag(1, −1), g = (1, 1). "
-        "300 random indefinite 6×6 systems for conjugate gradients as in the textbooks, in extended "
-        "precision, and for the library's solvers. 200 random double-well problems (φ of 4) stopped at a "
-        "φ̂ with an indefinite Hessian, half of them at saddle points: 11 estimators each, nudged phases "
-        "by gradient descent and by Newton's method. Phase 1 claims to have converged.",
-    .truth =
-        "Closed forms: growth by 1 + 1.52α a step; gH⁻¹ by LU; ∇̂ = −(φ_β² − φ̂²)/β with φ_β the root of "
-        "4φ³ − 2φ + β(φ − y), so that β·∇̂ tends to −0.46. Cholesky factors say which Hessians are "
-        "indefinite.",
-    .slip =
-        "The text lets conjugate gradients diverge, which is not how they typically fail. That the "
-        "estimate of equilibrium propagation converges to some finite value is true at a fixed β only: it "
-        "grows like 1/β.",
-    .expected = "gH⁻¹; slope −1; nothing trusted",
-    .run = run};
-
 namespace {
+namespace of_indefinite_hessian {
 
 using bilevel::Status;
 using bilevel::Verdict;
@@ -237,13 +209,40 @@ int on_wells(Laboratory& lab, Outcome& outcome) {
   return trusted;
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   const double found = on_the_pitchfork(lab, outcome);
   const double distance = on_linear_systems(lab, outcome);
   const int trusted = on_wells(lab, outcome);
   outcome.measured = fmt::format("{:.0e}; slope {:.3f}; {} trusted of 3000", distance, found, trusted);
 }
+
+}  // namespace of_indefinite_hessian
+}  // namespace
+
+const Claim indefinite_hessian{
+    .name = "indefinite-hessian",
+    .title = "What the second phases do where the Hessian is not positive definite",
+    .place = "Sections 3.2 and 4.2",
+    .statement =
+        "At a φ̂ whose Hessian is indefinite recurrent backpropagation diverges. Conjugate gradients "
+        "either break down (pᵀHp = 0) or end, after |φ| steps in exact arithmetic, at the stationary "
+        "point gH⁻¹, which minimises nothing. Equilibrium propagation stays finite, but is wrong and "
+        "grows like 1/β. No method may pass such a result off as a gradient.",
+    .protocol =
+        "L_in = φ⁴ − θφ² with θ = 1 at φ̂ = 0.2, where H = −1.52. The system H = diag(1, −1), g = (1, 1). "
+        "300 random indefinite 6×6 systems for conjugate gradients as in the textbooks, in extended "
+        "precision, and for the library's solvers. 200 random double-well problems (φ of 4) stopped at a "
+        "φ̂ with an indefinite Hessian, half of them at saddle points: 11 estimators each, nudged phases "
+        "by gradient descent and by Newton's method. Phase 1 claims to have converged.",
+    .truth =
+        "Closed forms: growth by 1 + 1.52α a step; gH⁻¹ by LU; ∇̂ = −(φ_β² − φ̂²)/β with φ_β the root of "
+        "4φ³ − 2φ + β(φ − y), so that β·∇̂ tends to −0.46. Cholesky factors say which Hessians are "
+        "indefinite.",
+    .slip =
+        "The text lets conjugate gradients diverge, which is not how they typically fail. That the "
+        "estimate of equilibrium propagation converges to some finite value is true at a fixed β only: it "
+        "grows like 1/β.",
+    .expected = "gH⁻¹; slope −1; nothing trusted",
+    .run = of_indefinite_hessian::run};
 
 }  // namespace claims

@@ -146,10 +146,6 @@ Weights Laboratory::forward_stencil(int points) const {
   return weights_of(bilevel::Stencil::forward(points), defect_);
 }
 
-Weights Laboratory::central_stencil() const {
-  return weights_of(bilevel::Stencil::central(), defect_);
-}
-
 bilevel::Solution<Vec> Settling::solve(const Vec& theta, double beta, const Vec& start) {
   bilevel::Solution<Vec> s;
   s.phi = function_(theta, beta, start);

@@ -73,7 +73,6 @@ class Laboratory {
   std::unique_ptr<bilevel::Curvature<Vec>> curvature(bilevel::Equilibrium<Vec>& problem, const Vec& phi,
                                                      const Vec& theta, double beta = 0) const;
   Weights forward_stencil(int points) const;
-  Weights central_stencil() const;
 
  private:
   std::uint64_t seed_;

@@ -9,7 +9,7 @@ namespace claims {
 /// One variable and every term that an error bound can have, each on its own:
 ///   L_in = ½hφ² + rφ³/6 − θ(mφ + sφ²/2),   L_out = bφ + ½lφ² − kθφ
 /// At θ = 0: φ* = 0, ∂φ² L_in = h + rφ, ∂θ∂φ L_in = −(m + sφ), ∂θ L_out = −kφ and ∇θ = bm/h.
-class Line final : public bilevel::Problem<Vec> {
+class Line final : public Dense<bilevel::Problem<Vec>> {
  public:
   struct Terms {
     double h = 1, r = 0, m = 0, s = 0, b = 0, l = 0, k = 0;
@@ -30,13 +30,6 @@ class Line final : public bilevel::Problem<Vec> {
     if (wanted.theta) (*wanted.theta)[0] = -t_.k * x;
     return t_.b * x + t_.l * x * x / 2 - t_.k * theta[0] * x;
   }
-  void linearise(const Vec& phi, const Vec& theta, double beta,
-                 std::unique_ptr<bilevel::Curvature<Vec>>& reuse) override {
-    if (!reuse) reuse = std::make_unique<DenseCurvature>();
-    auto& slopes = static_cast<DenseCurvature&>(*reuse);
-    slopes.hessian = Mat::Constant(1, 1, t_.h + t_.r * phi[0] - theta[0] * t_.s + beta * t_.l);
-    slopes.cross = Mat::Constant(1, 1, -(t_.m + t_.s * phi[0]) - beta * t_.k);
-  }
 
   /// φ_β at θ = 0: the root of ½rφ² + (h + βl)φ + βb near 0, without cancellation.
   Vec settled(double beta) const {
@@ -44,6 +37,12 @@ class Line final : public bilevel::Problem<Vec> {
     return Vec::Constant(1, -2 * pull / (slope + std::sqrt(slope * slope - 2 * t_.r * pull)));
   }
   double gradient() const { return t_.b * t_.m / t_.h; }
+
+ protected:
+  void fill(DenseCurvature& c, const Vec& phi, const Vec& theta, double beta) override {
+    c.hessian = Mat::Constant(1, 1, t_.h + t_.r * phi[0] - theta[0] * t_.s + beta * t_.l);
+    c.cross = Mat::Constant(1, 1, -(t_.m + t_.s * phi[0]) - beta * t_.k);
+  }
 
  private:
   Terms t_;

@@ -13,35 +13,8 @@
 #include "ripples.hpp"
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim local_convexity{
-    .name = "local-convexity",
-    .title = "Around a minimum that is not flat the inner loss is strongly convex",
-    .place = "Appendix B, extension to local assumptions",
-    .statement =
-        "If the Hessian of L_in at a local minimum φ* has smallest eigenvalue μ > 0 and is ρ-Lipschitz on "
-        "the ball, L_in is μ/2-strongly convex on the ball of radius μ/2ρ around φ*. Outside the ball of "
-        "radius μ/ρ around φ* the Hessian need not be positive semi-definite; where it is not, the "
-        "quadratic form of phase 2 is unbounded below and its minimisers diverge.",
-    .protocol =
-        "2000 random non-convex problems (a quadratic with 1 to 4 waves, 1 to 6 variables, ρ known): the "
-        "smallest eigenvalue at 12 points of the ball, its rim among them, and the gradient inequality "
-        "for 12 pairs; then the first radius with an indefinite Hessian, up to 10·μ/ρ, on three rays. The "
-        "pitchfork φ⁴ − θφ² at 15 θ, with ρ = 24(φ* + r) on its ball. The well ½μφ² − ρ|φ|³/6, whose "
-        "Hessian is μ − ρ|φ|, inside, at and outside both radii, with phase 2 asked for a gradient beyond "
-        "μ/ρ.",
-    .truth =
-        "μ/2 on the ball, reached by the well; for the pitchfork 12φ² − 2θ; no indefinite Hessian within "
-        "μ/ρ; for the well one at every radius beyond.",
-    .slip =
-        "The text speaks of the ball of radius μ/ρ centred in φ̂; the centre is φ*. A state is always "
-        "within a ball around itself.",
-    .expected = "≥ μ/2 within μ/2ρ; indefinite beyond μ/ρ",
-    .run = run};
-
 namespace {
+namespace of_local_convexity {
 
 /// λ_min of a symmetric matrix: shifted to be positive, singular values are eigenvalues.
 double smallest_eigenvalue(const Mat& a) {
@@ -126,9 +99,7 @@ void look_at(const Laboratory& lab, int draw, Waves& result) {
   result.eigenvalues.push_back(smallest_at(lab, problem, minimum - distance * lowest, theta) / mu);
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   Waves waves;
   for (int draw = 0; draw < waves.draws; ++draw) look_at(lab, draw, waves);
   outcome.at_least("waves: smallest λ_min/(μ/2) on the balls", 1 - 1e-9, waves.least);
@@ -204,5 +175,33 @@ static void run(Laboratory& lab, Outcome& outcome) {
   outcome.measured =
       fmt::format("λ_min ≥ {:.4f}·μ/2; indefinite from {:.3f}·μ/ρ", waves.least, waves.nearest);
 }
+
+}  // namespace of_local_convexity
+}  // namespace
+
+const Claim local_convexity{
+    .name = "local-convexity",
+    .title = "Around a minimum that is not flat the inner loss is strongly convex",
+    .place = "Appendix B, extension to local assumptions",
+    .statement =
+        "If the Hessian of L_in at a local minimum φ* has smallest eigenvalue μ > 0 and is ρ-Lipschitz on "
+        "the ball, L_in is μ/2-strongly convex on the ball of radius μ/2ρ around φ*. Outside the ball of "
+        "radius μ/ρ around φ* the Hessian need not be positive semi-definite; where it is not, the "
+        "quadratic form of phase 2 is unbounded below and its minimisers diverge.",
+    .protocol =
+        "2000 random non-convex problems (a quadratic with 1 to 4 waves, 1 to 6 variables, ρ known): the "
+        "smallest eigenvalue at 12 points of the ball, its rim among them, and the gradient inequality "
+        "for 12 pairs; then the first radius with an indefinite Hessian, up to 10·μ/ρ, on three rays. The "
+        "pitchfork φ⁴ − θφ² at 15 θ, with ρ = 24(φ* + r) on its ball. The well ½μφ² − ρ|φ|³/6, whose "
+        "Hessian is μ − ρ|φ|, inside, at and outside both radii, with phase 2 asked for a gradient beyond "
+        "μ/ρ.",
+    .truth =
+        "μ/2 on the ball, reached by the well; for the pitchfork 12φ² − 2θ; no indefinite Hessian within "
+        "μ/ρ; for the well one at every radius beyond.",
+    .slip =
+        "The text speaks of the ball of radius μ/ρ centred in φ̂; the centre is φ*. A state is always "
+        "within a ball around itself.",
+    .expected = "≥ μ/2 within μ/2ρ; indefinite beyond μ/ρ",
+    .run = of_local_convexity::run};
 
 }  // namespace claims

@@ -8,29 +8,8 @@
 #include <bilevel/problems/quadratic.hpp>
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim many_parameters{
-    .name = "many-parameters",
-    .title = "Cost over the number of outer parameters",
-    .place = "Section 1.3 and Section 4.1",
-    .statement =
-        "Searching for θ by values alone becomes intractable where θ has many elements. An outer gradient "
-        "by implicit differentiation or equilibrium propagation costs the same whatever |θ|; by "
-        "differences of whole solves, or by carrying dφ/dθ along, it costs in proportion to |θ|.",
-    .protocol =
-        "Quadratic problems with |φ| = 8, κ = 10 and |θ| = 4 … 256: one H, one φ* and the first |θ| "
-        "columns of one J, so that phase 1 takes the same steps whatever |θ|. One outer gradient from a "
-        "cold start, phase 1 by L-BFGS, all costs in gradient equivalents (evaluations for what uses "
-        "values alone are weighted as the ledger does). Random search with 300 evaluations in [−1, 1]^|θ| "
-        "on L_out(φ*) = ½‖θ − y‖² for |θ| = 1 … 64, mean over 10 draws.",
-    .truth = "Exponents 0 and 1 of the cost over |θ|; the closed form of the gradient; the optimum θ = y.",
-    .slip = "",
-    .expected = "implicit, EP 0; differences, forward mode 1",
-    .run = run};
-
 namespace {
+namespace of_many_parameters {
 
 struct Method {
   std::string title, name;
@@ -61,9 +40,7 @@ double share_left(const Laboratory& lab, Index size, std::uint64_t number) {
   return (found.theta - y).squaredNorm() / y.squaredNorm();
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   std::vector<Method> methods{{"implicit, conjugate gradients", "implicit-cg", 0, 1e-8},
                               {"equilibrium propagation", "ep-central", 0, 1e-4},
                               {"finite differences", "finite-difference", 1, 1e-4},
@@ -84,11 +61,8 @@ static void run(Laboratory& lab, Outcome& outcome) {
     const Vec truth = *problem.outer_gradient(theta);
     for (Method& method : methods) {
       const auto inner = settler("lbfgs", problem, 1e-9);
-      bilevel::EstimatorOptions options;
-      options.certificate.enabled = false;
-      options.beta = 1e-3;
-      options.step = "gradient-descent";
-      options.seed = lab.seed(7);
+      const bilevel::EstimatorOptions options{
+          .certificate = {.enabled = false}, .beta = 1e-3, .step = "gradient-descent", .seed = lab.seed(7)};
       const auto estimator = lab.estimator(method.name, problem, *inner, options);
       estimator->set_tolerances(1e-11, 1e-11);
       const auto e = estimator->estimate(theta, {});
@@ -143,5 +117,27 @@ static void run(Laboratory& lab, Outcome& outcome) {
                                  std::abs(slope(counts, methods[1].cost)),
                                  last_slope(counts, methods[2].cost), last_slope(counts, methods[4].cost));
 }
+
+}  // namespace of_many_parameters
+}  // namespace
+
+const Claim many_parameters{
+    .name = "many-parameters",
+    .title = "Cost over the number of outer parameters",
+    .place = "Section 1.3 and Section 4.1",
+    .statement =
+        "Searching for θ by values alone becomes intractable where θ has many elements. An outer gradient "
+        "by implicit differentiation or equilibrium propagation costs the same whatever |θ|; by "
+        "differences of whole solves, or by carrying dφ/dθ along, it costs in proportion to |θ|.",
+    .protocol =
+        "Quadratic problems with |φ| = 8, κ = 10 and |θ| = 4 … 256: one H, one φ* and the first |θ| "
+        "columns of one J, so that phase 1 takes the same steps whatever |θ|. One outer gradient from a "
+        "cold start, phase 1 by L-BFGS, all costs in gradient equivalents (evaluations for what uses "
+        "values alone are weighted as the ledger does). Random search with 300 evaluations in [−1, 1]^|θ| "
+        "on L_out(φ*) = ½‖θ − y‖² for |θ| = 1 … 64, mean over 10 draws.",
+    .truth = "Exponents 0 and 1 of the cost over |θ|; the closed form of the gradient; the optimum θ = y.",
+    .slip = "",
+    .expected = "implicit, EP 0; differences, forward mode 1",
+    .run = of_many_parameters::run};
 
 }  // namespace claims

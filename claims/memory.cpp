@@ -9,37 +9,14 @@
 #include <bilevel/problems/quadratic.hpp>
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim memory{
-    .name = "memory",
-    .title = "Memory over the length of the inner optimisation",
-    .place = "Section 1.3, Section 2 and Section 4.1",
-    .statement =
-        "Implicit differentiation and equilibrium propagation need φ̂ alone, whatever the number T of "
-        "inner steps. Backpropagation through the inner optimisation stores all T states; following only "
-        "the last steps back, or storing some states and computing the others again, avoids that. Forward "
-        "differentiation stores |φ|·|θ| numbers, whatever T.",
-    .protocol =
-        "A quadratic problem with |φ| = 3, |θ| = 2 and κ = 10⁶, so that gradient descent does not settle; "
-        "T = 10 … 10⁵ steps, exactly; the peak of the bytes that each estimator holds by its own ledger. "
-        "Checkpointed with √T and with log₂ T states, truncated to 5 steps. Forward differentiation also "
-        "for |φ| = |θ| = 16 … 256 and T = 10.",
-    .truth =
-        "Exponents of the growth: 0 for what forgets the way, 1 for what stores it, 24 bytes a state of "
-        "three numbers; 2 for forward differentiation in |φ| = |θ|. Storing less must not change the "
-        "gradient: checkpointed to the last bit, forward differentiation to rounding.",
-    .slip = "",
-    .expected = "implicit, EP 0; unrolled 1; √T ½; forward 0",
-    .run = run};
-
 namespace {
+namespace of_memory {
 
 using Unrolled = bilevel::Unrolled<Vec>;
 
 struct Method {
   std::string title, name;
+  double (*states)(double steps) = nullptr;  ///< kept by checkpointing
   std::vector<double> bytes = {};
   std::vector<Vec> gradients = {};
 };
@@ -51,24 +28,21 @@ bilevel::Estimate<Vec> after(const Laboratory& lab, bilevel::Problem<Vec>& probl
   minimiser.gradient_tolerance = 0;
   minimiser.max_iterations = steps;
   const auto inner = bilevel::make_inner_solver<Vec>("gradient-descent", problem, minimiser);
-  bilevel::EstimatorOptions options;
-  options.certificate.enabled = false;
-  options.step = "gradient-descent";
-  options.max_steps = steps;
-  options.truncate = 5;
-  options.beta = 1e-4;
-  const double states = method.title.ends_with("√T states") ? std::sqrt(static_cast<double>(steps))
-                                                            : std::log2(static_cast<double>(steps));
-  options.memory_budget = Unrolled::bytes_for(problem.initial_phi(), theta, bilevel::GradientDescent<Vec>(),
-                                              static_cast<std::size_t>(std::ceil(states)));
+  bilevel::EstimatorOptions options{.certificate = {.enabled = false},
+                                    .beta = 1e-4,
+                                    .step = "gradient-descent",
+                                    .max_steps = steps,
+                                    .truncate = 5};
+  if (method.states)
+    options.memory_budget =
+        Unrolled::bytes_for(problem.initial_phi(), theta, bilevel::GradientDescent<Vec>(),
+                            static_cast<std::size_t>(std::ceil(method.states(static_cast<double>(steps)))));
   const auto estimator = lab.estimator(method.name, problem, *inner, options);
   estimator->set_tolerances(0, 1e-10);
   return estimator->estimate(theta, {});
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   auto problem =
       bilevel::problems::Quadratic::random({.phi = 3, .theta = 2, .condition = 1e6, .seed = lab.seed(1)});
   const Vec theta = lab.vector(2, 2);
@@ -76,8 +50,8 @@ static void run(Laboratory& lab, Outcome& outcome) {
                               {"equilibrium propagation", "ep-central"},
                               {"unrolled", "unrolled"},
                               {"unrolled, truncated", "unrolled-truncated"},
-                              {"unrolled, √T states", "unrolled-checkpointed"},
-                              {"unrolled, log₂ T states", "unrolled-checkpointed"},
+                              {"unrolled, √T states", "unrolled-checkpointed", std::sqrt},
+                              {"unrolled, log₂ T states", "unrolled-checkpointed", std::log2},
                               {"forward differentiation", "forward-mode"}};
   const std::vector<double> lengths{10, 32, 100, 316, 1000, 3162, 10000, 31623, 100000};
   long wrong_lengths = 0;
@@ -143,5 +117,30 @@ static void run(Laboratory& lab, Outcome& outcome) {
   outcome.measured = fmt::format("{:.0f}, {:.0f}; {:.2f}; {:.2f}; {:.0f} as exponents", std::abs(growth(0)),
                                  std::abs(growth(1)), last_growth(2), last_growth(4), std::abs(growth(6)));
 }
+
+}  // namespace of_memory
+}  // namespace
+
+const Claim memory{
+    .name = "memory",
+    .title = "Memory over the length of the inner optimisation",
+    .place = "Section 1.3, Section 2 and Section 4.1",
+    .statement =
+        "Implicit differentiation and equilibrium propagation need φ̂ alone, whatever the number T of "
+        "inner steps. Backpropagation through the inner optimisation stores all T states; following only "
+        "the last steps back, or storing some states and computing the others again, avoids that. Forward "
+        "differentiation stores |φ|·|θ| numbers, whatever T.",
+    .protocol =
+        "A quadratic problem with |φ| = 3, |θ| = 2 and κ = 10⁶, so that gradient descent does not settle; "
+        "T = 10 … 10⁵ steps, exactly; the peak of the bytes that each estimator holds by its own ledger. "
+        "Checkpointed with √T and with log₂ T states, truncated to 5 steps. Forward differentiation also "
+        "for |φ| = |θ| = 16 … 256 and T = 10.",
+    .truth =
+        "Exponents of the growth: 0 for what forgets the way, 1 for what stores it, 24 bytes a state of "
+        "three numbers; 2 for forward differentiation in |φ| = |θ|. Storing less must not change the "
+        "gradient: checkpointed to the last bit, forward differentiation to rounding.",
+    .slip = "",
+    .expected = "implicit, EP 0; unrolled 1; √T ½; forward 0",
+    .run = of_memory::run};
 
 }  // namespace claims

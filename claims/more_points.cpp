@@ -11,33 +11,8 @@
 #include <bilevel/problems/quadratic.hpp>
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim more_points{
-    .name = "more-points",
-    .title = "When multiple-point estimators are worth it",
-    .place = "Appendix C, \"When are multiple points estimators worth it?\"",
-    .statement =
-        "With perfect phases more points are more precise as β tends to 0. With phases that miss by δ the "
-        "errors of all of them add up, Σ|α_i|·δ/β: the best error over β then scales like δ^((p−1)/p), "
-        "and where δ/β is large fewer points win.",
-    .protocol =
-        "Q with H = G = 1 in one dimension and offsets of size δ whose signs add to the bias: the best "
-        "error over 120 values of β for 13 values of δ from 1e-12 to 1e-9, p = 2 … 5, then the whole "
-        "range of δ up to 1. The same with random offsets on 40 random quadratic problems (φ of 5), 5 "
-        "values of δ. Perfect phases at 25 values of β on the same problems.",
-    .truth =
-        "Closed form of the error, C·Π_{i<p} iβ/(1 + iβ) + B·Σ|α_i|·δ/β with C = B|φ₀ − y|; its least "
-        "value is p/(p−1)·NB/β* at β* = (NB/((p−1)(p−1)!C))^(1/p), N = Σ|α_i|·δ, as δ tends to 0.",
-    .slip =
-        "The bias is O(β^(p−1)), not O(β^p): with O(β^p) the best error would scale like δ^(p/(p+1)). "
-        "That more points always give a more precise gradient with perfect phases holds in the limit of "
-        "small β.",
-    .expected = "slopes 1/2, 2/3, 3/4, 4/5; curves cross",
-    .run = run};
-
 namespace {
+namespace of_more_points {
 
 constexpr double coupling = 0.8, theta_value = 0.5, target = 2;
 
@@ -221,13 +196,37 @@ void with_random_offsets(Laboratory& lab, Outcome& outcome) {
       worse_gradient));
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   const auto slopes = with_adversary(lab, outcome);
   with_random_offsets(lab, outcome);
   outcome.measured =
       fmt::format("slopes {:.3f}, {:.3f}, {:.3f}, {:.3f}", slopes[0], slopes[1], slopes[2], slopes[3]);
 }
+
+}  // namespace of_more_points
+}  // namespace
+
+const Claim more_points{
+    .name = "more-points",
+    .title = "When multiple-point estimators are worth it",
+    .place = "Appendix C, \"When are multiple points estimators worth it?\"",
+    .statement =
+        "With perfect phases more points are more precise as β tends to 0. With phases that miss by δ the "
+        "errors of all of them add up, Σ|α_i|·δ/β: the best error over β then scales like δ^((p−1)/p), "
+        "and where δ/β is large fewer points win.",
+    .protocol =
+        "Q with H = G = 1 in one dimension and offsets of size δ whose signs add to the bias: the best "
+        "error over 120 values of β for 13 values of δ from 1e-12 to 1e-9, p = 2 … 5, then the whole "
+        "range of δ up to 1. The same with random offsets on 40 random quadratic problems (φ of 5), 5 "
+        "values of δ. Perfect phases at 25 values of β on the same problems.",
+    .truth =
+        "Closed form of the error, C·Π_{i<p} iβ/(1 + iβ) + B·Σ|α_i|·δ/β with C = B|φ₀ − y|; its least "
+        "value is p/(p−1)·NB/β* at β* = (NB/((p−1)(p−1)!C))^(1/p), N = Σ|α_i|·δ, as δ tends to 0.",
+    .slip =
+        "The bias is O(β^(p−1)), not O(β^p): with O(β^p) the best error would scale like δ^(p/(p+1)). "
+        "That more points always give a more precise gradient with perfect phases holds in the limit of "
+        "small β.",
+    .expected = "slopes 1/2, 2/3, 3/4, 4/5; curves cross",
+    .run = of_more_points::run};
 
 }  // namespace claims

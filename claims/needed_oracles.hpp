@@ -82,9 +82,7 @@ inline std::vector<std::string> needed(const Laboratory& lab, std::string_view n
     bilevel::Minimiser<Vec> descent(
         problem, std::make_unique<bilevel::GradientDescent<Vec>>(bilevel::GradientDescentOptions{0.02}),
         {.gradient_tolerance = 1e-11, .max_iterations = 100000});
-    bilevel::EstimatorOptions options;
-    options.beta = 1e-2;
-    options.certificate.enabled = false;
+    const bilevel::EstimatorOptions options{.certificate = {.enabled = false}, .beta = 1e-2};
     return lab.estimator(name, problem, descent, options)->estimate(theta, {.phi = phi}).gradient;
   };
   reference = gradient(Oracle::none);

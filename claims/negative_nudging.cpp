@@ -12,31 +12,8 @@
 #include <bilevel/problems/quadratic.hpp>
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim negative_nudging{
-    .name = "negative-nudging",
-    .title = "Negative nudging has nothing to settle in beyond a pole",
-    .place = "Appendix C, \"Why forward finite differences?\"",
-    .statement =
-        "With L_in = L‖φ − Jθ‖²/2 and L_out = μ‖φ − y‖²/2, L_in + β·L_out has no minimiser for β < −L/μ. "
-        "Estimators that use negative β (central, and the holomorphic one, whose circle passes −β) have "
-        "no answer there and must say so; forward ones stay finite at any β > 0.",
-    .protocol =
-        "L = 2, μ = ½ in 3 dimensions, the pole at β = −4: forward-3, central and holomorphic (8 points) "
-        "at 40 values of β from 0.004 to 400. Then 200 random quadratic problems (φ of 5) at up to 30 "
-        "times the strength of their pole, with constants known and hidden, then with two solvers of the "
-        "phases. Complex Newton's method without any check on the circle, for comparison.",
-    .truth =
-        "Closed forms with x = βμ/L: relative error −2x²/((1 + x)(1 + 2x)) of forward-3, x²/(1 − x²) of "
-        "central, −x⁸/(1 + x⁸) of the unchecked circle of 8 points, which is 50 % at the pole. Elsewhere "
-        "the pole by Cholesky factors.",
-    .slip = "",
-    .expected = "refused from β = L/μ on; forward finite",
-    .run = run};
-
 namespace {
+namespace of_negative_nudging {
 
 using bilevel::Status;
 using bilevel::Verdict;
@@ -184,12 +161,34 @@ int on_random_problems(Laboratory& lab, Outcome& outcome) {
   return trusted + hidden_trusted;
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   const int wrong = on_the_example(lab, outcome);
   const int trusted = on_random_problems(lab, outcome);
   outcome.measured = fmt::format("{} wrong refusals; {} trusted beyond", wrong, trusted);
 }
+
+}  // namespace of_negative_nudging
+}  // namespace
+
+const Claim negative_nudging{
+    .name = "negative-nudging",
+    .title = "Negative nudging has nothing to settle in beyond a pole",
+    .place = "Appendix C, \"Why forward finite differences?\"",
+    .statement =
+        "With L_in = L‖φ − Jθ‖²/2 and L_out = μ‖φ − y‖²/2, L_in + β·L_out has no minimiser for β < −L/μ. "
+        "Estimators that use negative β (central, and the holomorphic one, whose circle passes −β) have "
+        "no answer there and must say so; forward ones stay finite at any β > 0.",
+    .protocol =
+        "L = 2, μ = ½ in 3 dimensions, the pole at β = −4: forward-3, central and holomorphic (8 points) "
+        "at 40 values of β from 0.004 to 400. Then 200 random quadratic problems (φ of 5) at up to 30 "
+        "times the strength of their pole, with constants known and hidden, then with two solvers of the "
+        "phases. Complex Newton's method without any check on the circle, for comparison.",
+    .truth =
+        "Closed forms with x = βμ/L: relative error −2x²/((1 + x)(1 + 2x)) of forward-3, x²/(1 − x²) of "
+        "central, −x⁸/(1 + x⁸) of the unchecked circle of 8 points, which is 50 % at the pole. Elsewhere "
+        "the pole by Cholesky factors.",
+    .slip = "",
+    .expected = "refused from β = L/μ on; forward finite",
+    .run = of_negative_nudging::run};
 
 }  // namespace claims

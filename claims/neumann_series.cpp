@@ -12,32 +12,8 @@
 #include "saddle.hpp"
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim neumann_series{
-    .name = "neumann-series",
-    .title = "The Neumann series is recurrent backpropagation",
-    .place = "Section 3.1, Equation (Neumann series)",
-    .statement =
-        "(∂φ²L_in)⁻¹ = α Σ_i (I − α∂φ²L_in)^i whenever all |1 − αλ| < 1. Cut after K terms and applied to "
-        "∂φL_out, it is K steps of recurrent backpropagation from π = 0.",
-    .protocol =
-        "100 random quadratics with |φ| = 8 and condition numbers from 2 to 200. Partial sums of the "
-        "series, with the powers of I − αH formed as matrices, for K = 1, 2, 5, 20, 100 and α = 0.2/L, "
-        "1/L, 1.9/L, against K steps of the library's solver. Then 4000 steps at α = 0.98·2/L and at "
-        "1.02·2/L, and the component along the largest eigenvalue at α = 2/L exactly. 20 indefinite "
-        "Hessians at α = 1/L.",
-    .truth =
-        "The sum spelled out; its closed form (1 − (1 − αλ)^K)/λ in the eigenbasis; H⁻¹ by Cholesky's "
-        "factor.",
-    .slip =
-        "“Which requires α small enough” is not all: no step makes |1 − αλ| < 1 for a negative λ, so the "
-        "Hessian must be positive definite too.",
-    .expected = "equal to rounding; converges iff α < 2/L",
-    .run = run};
-
 namespace {
+namespace of_neumann_series {
 
 /// What K steps of the library's solver leave, started from 0.
 bilevel::LinearSolution<Vec> steps(const Laboratory& lab, bilevel::Curvature<Vec>& curvature, const Vec& g,
@@ -46,9 +22,7 @@ bilevel::LinearSolution<Vec> steps(const Laboratory& lab, bilevel::Curvature<Vec
   return lab.adjoint(neumann(alpha, count))->solve(h, g, nullptr);
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   double worst_sum = 0, worst_closed = 0, worst_matrix = 0;
   int below_converged = 0, above_diverged = 0;
   double worst_boundary = 0;
@@ -145,5 +119,30 @@ static void run(Laboratory& lab, Outcome& outcome) {
   outcome.measured =
       fmt::format("{:.0e}; {} converge, {} diverge of {}", worst_sum, below_converged, above_diverged, draws);
 }
+
+}  // namespace of_neumann_series
+}  // namespace
+
+const Claim neumann_series{
+    .name = "neumann-series",
+    .title = "The Neumann series is recurrent backpropagation",
+    .place = "Section 3.1, Equation (Neumann series)",
+    .statement =
+        "(∂φ²L_in)⁻¹ = α Σ_i (I − α∂φ²L_in)^i whenever all |1 − αλ| < 1. Cut after K terms and applied to "
+        "∂φL_out, it is K steps of recurrent backpropagation from π = 0.",
+    .protocol =
+        "100 random quadratics with |φ| = 8 and condition numbers from 2 to 200. Partial sums of the "
+        "series, with the powers of I − αH formed as matrices, for K = 1, 2, 5, 20, 100 and α = 0.2/L, "
+        "1/L, 1.9/L, against K steps of the library's solver. Then 4000 steps at α = 0.98·2/L and at "
+        "1.02·2/L, and the component along the largest eigenvalue at α = 2/L exactly. 20 indefinite "
+        "Hessians at α = 1/L.",
+    .truth =
+        "The sum spelled out; its closed form (1 − (1 − αλ)^K)/λ in the eigenbasis; H⁻¹ by Cholesky's "
+        "factor.",
+    .slip =
+        "“Which requires α small enough” is not all: no step makes |1 − αλ| < 1 for a negative λ, so the "
+        "Hessian must be positive definite too.",
+    .expected = "equal to rounding; converges iff α < 2/L",
+    .run = of_neumann_series::run};
 
 }  // namespace claims

@@ -12,31 +12,8 @@
 #include "log_cosh_truth.hpp"
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim nudged_direction{
-    .name = "nudged-direction",
-    .title = "The nudge moves the state along −π*",
-    .place = "Section 3.2",
-    .statement =
-        "The adjoint is the direction in which the nudge moves the minimiser, up to its sign: dφ_β/dβ = "
-        "−π* at β = 0, with π* = gH⁻¹.",
-    .protocol =
-        "100 random problems each of the quadratic, log-cosh and ridge families (φ of 6, 6 and 10). "
-        "dφ_β/dβ at β = 0 from five states φ_0 … φ_4β settled to the last digits; π* from the library's "
-        "conjugate gradients; their cosine and the ratio of their norms. The same for the π that "
-        "equilibrium propagation reports.",
-    .truth =
-        "Stationarity, H·dφ_β/dβ + g = 0. On Q also φ_β = (H + βG)⁻¹(Jθ + b + βGy) in closed form, whose "
-        "derivative is −H⁻¹G(φ₀ − y).",
-    .slip =
-        "The text says π* = dφ_β/dβ, with the other sign; the gradient formulas are consistent with the "
-        "minus.",
-    .expected = "cosine −1, norms equal",
-    .run = run};
-
 namespace {
+namespace of_nudged_direction {
 
 constexpr int draws = 100;
 
@@ -68,9 +45,7 @@ struct Comparison {
   }
 };
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   Comparison found[3];
   double closed = 0;
   const char* const names[] = {"Q", "log-cosh", "ridge"};
@@ -146,5 +121,29 @@ static void run(Laboratory& lab, Outcome& outcome) {
                    .caption("A log-cosh problem: φ_β leaves φ₀ along −π*."));
   outcome.measured = fmt::format("−1 to {:.0e}, norms to {:.0e}", worst_cosine, worst_ratio);
 }
+
+}  // namespace of_nudged_direction
+}  // namespace
+
+const Claim nudged_direction{
+    .name = "nudged-direction",
+    .title = "The nudge moves the state along −π*",
+    .place = "Section 3.2",
+    .statement =
+        "The adjoint is the direction in which the nudge moves the minimiser, up to its sign: dφ_β/dβ = "
+        "−π* at β = 0, with π* = gH⁻¹.",
+    .protocol =
+        "100 random problems each of the quadratic, log-cosh and ridge families (φ of 6, 6 and 10). "
+        "dφ_β/dβ at β = 0 from five states φ_0 … φ_4β settled to the last digits; π* from the library's "
+        "conjugate gradients; their cosine and the ratio of their norms. The same for the π that "
+        "equilibrium propagation reports.",
+    .truth =
+        "Stationarity, H·dφ_β/dβ + g = 0. On Q also φ_β = (H + βG)⁻¹(Jθ + b + βGy) in closed form, whose "
+        "derivative is −H⁻¹G(φ₀ − y).",
+    .slip =
+        "The text says π* = dφ_β/dβ, with the other sign; the gradient formulas are consistent with the "
+        "minus.",
+    .expected = "cosine −1, norms equal",
+    .run = of_nudged_direction::run};
 
 }  // namespace claims

@@ -12,30 +12,8 @@
 #include "log_cosh_truth.hpp"
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim nudged_trajectory{
-    .name = "nudged-trajectory",
-    .title = "The nudged second phase follows the adjoint's",
-    .place = "Section 3.2",
-    .statement =
-        "Let both second phases be gradient descent with the same step: on L_in + β·L_out from φ₀, and on "
-        "the quadratic form from π₀ = 0, which is recurrent backpropagation. Then −(φ_k − φ₀)/β = π_k + "
-        "O(β) for every k. Where L_in is quadratic and L_out linear they are equal for every k and every "
-        "β.",
-    .protocol =
-        "20 random log-cosh problems, 20 quadratic ones (φ of 6, θ of 3, κ = 10) and 20 quadratic ones "
-        "with a linear outer loss; φ₀ the minimiser, 40 steps of α = 0.8/L each. π_k comes from the "
-        "Neumann series cut after k terms. The largest deviation over k, for 7 values of β.",
-    .truth =
-        "The two trajectories against each other: slope 1 in β; for the linear outer loss equal to "
-        "rounding at β = 0.01, 1 and 30. π_k also tends to π* = gH⁻¹ by LU.",
-    .slip = "The text has π* = dφ_β/dβ: with its sign the two trajectories run in opposite directions.",
-    .expected = "slope 1 in β; equal where L_out is linear",
-    .run = run};
-
 namespace {
+namespace of_nudged_trajectory {
 
 constexpr int draws = 20, steps = 40;
 constexpr Index n = 6;
@@ -98,9 +76,7 @@ bilevel::Functions<Vec> with_linear_outer(bilevel::problems::Quadratic& q, const
                               Vec& out) { out = -q.coupling() * u; }};
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   const std::vector<double> betas = geometric(1e-5, 1e-2, 7);
   double worst_slope[2] = {}, worst_linear = 0, worst_limit = 0, least_gap = 1, first_gap = 0;
   std::vector<double> gaps[2], k_axis, pi_sizes;
@@ -168,5 +144,28 @@ static void run(Laboratory& lab, Outcome& outcome) {
   outcome.measured =
       fmt::format("slope 1 ± {:.3f}; linear {:.0e}", std::max(worst_slope[0], worst_slope[1]), worst_linear);
 }
+
+}  // namespace of_nudged_trajectory
+}  // namespace
+
+const Claim nudged_trajectory{
+    .name = "nudged-trajectory",
+    .title = "The nudged second phase follows the adjoint's",
+    .place = "Section 3.2",
+    .statement =
+        "Let both second phases be gradient descent with the same step: on L_in + β·L_out from φ₀, and on "
+        "the quadratic form from π₀ = 0, which is recurrent backpropagation. Then −(φ_k − φ₀)/β = π_k + "
+        "O(β) for every k. Where L_in is quadratic and L_out linear they are equal for every k and every "
+        "β.",
+    .protocol =
+        "20 random log-cosh problems, 20 quadratic ones (φ of 6, θ of 3, κ = 10) and 20 quadratic ones "
+        "with a linear outer loss; φ₀ the minimiser, 40 steps of α = 0.8/L each. π_k comes from the "
+        "Neumann series cut after k terms. The largest deviation over k, for 7 values of β.",
+    .truth =
+        "The two trajectories against each other: slope 1 in β; for the linear outer loss equal to "
+        "rounding at β = 0.01, 1 and 30. π_k also tends to π* = gH⁻¹ by LU.",
+    .slip = "The text has π* = dφ_β/dβ: with its sign the two trajectories run in opposite directions.",
+    .expected = "slope 1 in β; equal where L_out is linear",
+    .run = of_nudged_trajectory::run};
 
 }  // namespace claims

@@ -26,9 +26,7 @@ inline Vec direction(Index size, std::mt19937_64& engine) {
 inline Vec propagated(const Laboratory& lab, bilevel::Problem<Vec>& problem, const Vec& theta, double beta,
                       const Vec& free, const Vec& nudged) {
   Settling phases(problem, [&](const Vec&, double t, const Vec&) { return t == 0 ? free : nudged; });
-  bilevel::EstimatorOptions options;
-  options.beta = beta;
-  options.certificate.enabled = false;
+  const bilevel::EstimatorOptions options{.certificate = {.enabled = false}, .beta = beta};
   return lab.estimator("ep-forward-2", problem, phases, options)->estimate(theta, {.phi = free}).gradient;
 }
 

@@ -40,12 +40,6 @@ Chart& Chart::y(std::string name, bool logarithmic) {
   return *this;
 }
 
-Chart& Chart::x_range(double from, double to) {
-  json["x"]["min"] = from;
-  json["x"]["max"] = to;
-  return *this;
-}
-
 Chart& Chart::y_range(double from, double to) {
   json["y"]["min"] = from;
   json["y"]["max"] = to;

@@ -16,7 +16,6 @@ class Chart {
   explicit Chart(std::string title, std::string label = "");
   Chart& x(std::string name, bool logarithmic = false);
   Chart& y(std::string name, bool logarithmic = false);
-  Chart& x_range(double from, double to);
   Chart& y_range(double from, double to);
   Chart& caption(std::string text);
   /// Points joined by a line; `dashed` for what theory says, next to what was measured.

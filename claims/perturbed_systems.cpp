@@ -9,30 +9,8 @@
 #include "offsets.hpp"
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim perturbed_systems{
-    .name = "perturbed-systems",
-    .title = "How far the solution of a perturbed linear system moves",
-    .place = "Appendix B, lemma on perturbed linear systems (Higham, Theorem 7.2)",
-    .statement =
-        "For Ax = b and A′x′ = b′ with ‖A − A′‖ ≤ ε_A, ‖b − b′‖ ≤ ε_b and ε_A‖A⁻¹‖ < 1, ‖x − x′‖ ≤ "
-        "‖A⁻¹‖/(1 − ε_A‖A⁻¹‖)·(ε_b + ‖A⁻¹b‖ε_A). The bound cannot be improved, and without the condition "
-        "there is none.",
-    .protocol =
-        "6000 random systems with 1 to 8 unknowns, κ(A) up to 1000 and ε_A‖A⁻¹‖ from 0.001 to 0.999: in "
-        "turn dense perturbations, perturbations of rank one, and the worst ones, A − A′ = ε_A·uvᵀ, b′ − "
-        "b = ε_b·u and b ∝ u with A⁻¹u = ‖A⁻¹‖v. All are solved by the direct solver of phase 2. The "
-        "worst ones are followed to ε_A‖A⁻¹‖ = 1 − 10⁻⁸, and at 1 in 200 systems.",
-    .truth =
-        "The bound; singular values from a Jacobi decomposition; for the worst perturbations equality, "
-        "and a singular A′ at ε_A‖A⁻¹‖ = 1.",
-    .slip = "",
-    .expected = "never above; reached; singular at 1",
-    .run = run};
-
 namespace {
+namespace of_perturbed_systems {
 
 bilevel::LinearSolution<Vec> solve(const Laboratory& lab, const Mat& matrix, const Vec& b) {
   DenseCurvature known;
@@ -70,9 +48,7 @@ struct System {
   Vec u, v;
 };
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   constexpr int draws = 6000;
   int above = 0, refused = 0;
   double dense_largest = 0, worst_equality = 0, worst_line = 0;
@@ -166,5 +142,28 @@ static void run(Laboratory& lab, Outcome& outcome) {
                    .line("bound", gaps, near_bounds, true));
   outcome.measured = fmt::format("{} of {} above; equality to {:.0e}", above, draws, worst_equality);
 }
+
+}  // namespace of_perturbed_systems
+}  // namespace
+
+const Claim perturbed_systems{
+    .name = "perturbed-systems",
+    .title = "How far the solution of a perturbed linear system moves",
+    .place = "Appendix B, lemma on perturbed linear systems (Higham, Theorem 7.2)",
+    .statement =
+        "For Ax = b and A′x′ = b′ with ‖A − A′‖ ≤ ε_A, ‖b − b′‖ ≤ ε_b and ε_A‖A⁻¹‖ < 1, ‖x − x′‖ ≤ "
+        "‖A⁻¹‖/(1 − ε_A‖A⁻¹‖)·(ε_b + ‖A⁻¹b‖ε_A). The bound cannot be improved, and without the condition "
+        "there is none.",
+    .protocol =
+        "6000 random systems with 1 to 8 unknowns, κ(A) up to 1000 and ε_A‖A⁻¹‖ from 0.001 to 0.999: in "
+        "turn dense perturbations, perturbations of rank one, and the worst ones, A − A′ = ε_A·uvᵀ, b′ − "
+        "b = ε_b·u and b ∝ u with A⁻¹u = ‖A⁻¹‖v. All are solved by the direct solver of phase 2. The "
+        "worst ones are followed to ε_A‖A⁻¹‖ = 1 − 10⁻⁸, and at 1 in 200 systems.",
+    .truth =
+        "The bound; singular values from a Jacobi decomposition; for the worst perturbations equality, "
+        "and a singular A′ at ε_A‖A⁻¹‖ = 1.",
+    .slip = "",
+    .expected = "never above; reached; singular at 1",
+    .run = of_perturbed_systems::run};
 
 }  // namespace claims

@@ -10,32 +10,8 @@
 #include "offsets.hpp"
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim propagation_bound{
-    .name = "propagation-bound",
-    .title = "Equilibrium propagation trades bias against sensitivity",
-    .place = "Section 3.2, error bound for equilibrium propagation, Figure 2",
-    .statement =
-        "If the two phases end within δ of φ₀ and δ′ of φ_β, the error of the two-point estimate is at "
-        "most ℬ = B_in(δ+δ′)/β + B_out δ′ + Cβ/(1+β). As a function of β it has the shape of a U: with a "
-        "= B_in(δ+δ′) < C the minimum lies at β* = √a/(√C − √a) and is 2√(Ca) − a + B_out δ′.",
-    .protocol =
-        "Q in one variable with H = G = 1 and offsets of sizes δ and δ′ against the estimate: the error "
-        "at 41 values of β for four δ = δ′, its minimum over β by golden section for 13 δ = δ′ and for δ′ "
-        "= 3δ. Then 4000 random problems of 1 to 8 variables with both losses log-cosh plus quadratic, β "
-        "from 10⁻³ to 10³, δ and δ′ from 10⁻⁶ to 1, offsets in turn random and adversarial; in every "
-        "fourth φ₀ minimises L_out as well, so that only the two terms of the offsets are left.",
-    .truth =
-        "For Q the bound itself with C = B_in|φ₀ − y|, which the adversary reaches; for the random "
-        "problems the outer gradient from a dense factorisation at φ₀, and the bound with C as in "
-        "propagation-constant.",
-    .slip = "",
-    .expected = "ℬ reached for Q, never exceeded; slope ½",
-    .run = run};
-
 namespace {
+namespace of_propagation_bound {
 
 /// Q in one variable with H = G = 1, and offsets that push the estimate the way the bias does.
 struct Line {
@@ -104,9 +80,7 @@ Draws nonlinear(const Laboratory& lab) {
   return result;
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   Line line(lab);
   const double c = Line::constant;
 
@@ -191,5 +165,30 @@ static void run(Laboratory& lab, Outcome& outcome) {
   outcome.measured =
       fmt::format("{:.0e}; {} of {} above; slope {:.3f}", worst, draws.violations, draws.count, slope_best);
 }
+
+}  // namespace of_propagation_bound
+}  // namespace
+
+const Claim propagation_bound{
+    .name = "propagation-bound",
+    .title = "Equilibrium propagation trades bias against sensitivity",
+    .place = "Section 3.2, error bound for equilibrium propagation, Figure 2",
+    .statement =
+        "If the two phases end within δ of φ₀ and δ′ of φ_β, the error of the two-point estimate is at "
+        "most ℬ = B_in(δ+δ′)/β + B_out δ′ + Cβ/(1+β). As a function of β it has the shape of a U: with a "
+        "= B_in(δ+δ′) < C the minimum lies at β* = √a/(√C − √a) and is 2√(Ca) − a + B_out δ′.",
+    .protocol =
+        "Q in one variable with H = G = 1 and offsets of sizes δ and δ′ against the estimate: the error "
+        "at 41 values of β for four δ = δ′, its minimum over β by golden section for 13 δ = δ′ and for δ′ "
+        "= 3δ. Then 4000 random problems of 1 to 8 variables with both losses log-cosh plus quadratic, β "
+        "from 10⁻³ to 10³, δ and δ′ from 10⁻⁶ to 1, offsets in turn random and adversarial; in every "
+        "fourth φ₀ minimises L_out as well, so that only the two terms of the offsets are left.",
+    .truth =
+        "For Q the bound itself with C = B_in|φ₀ − y|, which the adversary reaches; for the random "
+        "problems the outer gradient from a dense factorisation at φ₀, and the bound with C as in "
+        "propagation-constant.",
+    .slip = "",
+    .expected = "ℬ reached for Q, never exceeded; slope ½",
+    .run = of_propagation_bound::run};
 
 }  // namespace claims

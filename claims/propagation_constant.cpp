@@ -13,34 +13,8 @@
 #include "offsets.hpp"
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim propagation_constant{
-    .name = "propagation-constant",
-    .title = "The bias of equilibrium propagation has an explicit constant",
-    .place = "Section 3.2, error bound for equilibrium propagation",
-    .statement =
-        "The paper says that a constant exists and gives none. With exact phases the two-point estimate "
-        "is off by at most C·β/(1+β), where, with R = ‖∂φ L_out(φ₀)‖/μ, C = B_out R + σR²/2 + B_in R(L + "
-        "ρR/2)/μ suffices (proof: docs/propagation-constant.md). On the way: ‖φ_β − φ₀‖ ≤ Rβ/(1+β), and "
-        "(φ_β − φ₀)/β differs from dφ_β/dβ at 0 by at most R(L + ρR/2)/μ·β/(1+β). The larger C₊ = B_out "
-        "R₊(1 + L/μ) + σLR₊²/μ + B_in (LR₊/μ)(1 + L/μ + ρR₊/μ) with R₊ = (L/μ)·‖φ₀ − argmin L_out‖ "
-        "suffices all the more.",
-    .protocol =
-        "3000 random problems with 1 to 8 variables, L_in = ½φᵀHφ + ε Σ ln cosh(φ − Jθ)_i and L_out = Σ "
-        "ln cosh(φ − y − Kθ)_i + ½(φ − y)ᵀG(φ − y), the distance of φ₀ from argmin L_out spread over two "
-        "orders of magnitude. Each is nudged with three β, one from each two decades of 10⁻³ … 10³; the "
-        "phases are settled to the last digits. Then Q with H = G = I at 25 values of β, and four "
-        "problems in one variable, each with one term of C only.",
-    .truth =
-        "The outer gradient from the implicit function theorem with a dense factorisation at φ₀; for Q "
-        "with H = G = I the closed form Jᵀ(φ₀ − y)/(1+β), whose bias is β/(1+β)·‖Jᵀ(φ₀ − y)‖.",
-    .slip = "",
-    .expected = "bias ≤ Cβ/(1+β) in all draws",
-    .run = run};
-
 namespace {
+namespace of_propagation_constant {
 
 constexpr int draws = 3000;
 
@@ -207,9 +181,7 @@ void reach_every_term(const Laboratory& lab, Outcome& outcome) {
   }
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   check_problem(lab, outcome);
   const Biases biases(lab);
   biases.check(outcome);
@@ -225,5 +197,32 @@ static void run(Laboratory& lab, Outcome& outcome) {
                   biases.least, median(biases.ratios), biases.least_larger));
   outcome.measured = fmt::format("bias·{:.2f} ≤ Cβ/(1+β) in {} draws", biases.least, 3 * draws);
 }
+
+}  // namespace of_propagation_constant
+}  // namespace
+
+const Claim propagation_constant{
+    .name = "propagation-constant",
+    .title = "The bias of equilibrium propagation has an explicit constant",
+    .place = "Section 3.2, error bound for equilibrium propagation",
+    .statement =
+        "The paper says that a constant exists and gives none. With exact phases the two-point estimate "
+        "is off by at most C·β/(1+β), where, with R = ‖∂φ L_out(φ₀)‖/μ, C = B_out R + σR²/2 + B_in R(L + "
+        "ρR/2)/μ suffices (proof: docs/propagation-constant.md). On the way: ‖φ_β − φ₀‖ ≤ Rβ/(1+β), and "
+        "(φ_β − φ₀)/β differs from dφ_β/dβ at 0 by at most R(L + ρR/2)/μ·β/(1+β). The larger C₊ = B_out "
+        "R₊(1 + L/μ) + σLR₊²/μ + B_in (LR₊/μ)(1 + L/μ + ρR₊/μ) with R₊ = (L/μ)·‖φ₀ − argmin L_out‖ "
+        "suffices all the more.",
+    .protocol =
+        "3000 random problems with 1 to 8 variables, L_in = ½φᵀHφ + ε Σ ln cosh(φ − Jθ)_i and L_out = Σ "
+        "ln cosh(φ − y − Kθ)_i + ½(φ − y)ᵀG(φ − y), the distance of φ₀ from argmin L_out spread over two "
+        "orders of magnitude. Each is nudged with three β, one from each two decades of 10⁻³ … 10³; the "
+        "phases are settled to the last digits. Then Q with H = G = I at 25 values of β, and four "
+        "problems in one variable, each with one term of C only.",
+    .truth =
+        "The outer gradient from the implicit function theorem with a dense factorisation at φ₀; for Q "
+        "with H = G = I the closed form Jᵀ(φ₀ − y)/(1+β), whose bias is β/(1+β)·‖Jᵀ(φ₀ − y)‖.",
+    .slip = "",
+    .expected = "bias ≤ Cβ/(1+β) in all draws",
+    .run = of_propagation_constant::run};
 
 }  // namespace claims

@@ -8,32 +8,8 @@
 #include "offsets.hpp"
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim propagation_corollary{
-    .name = "propagation-corollary",
-    .title = "At its best β equilibrium propagation loses half the digits",
-    .place = "Section 3.2, corollary and comparison with implicit differentiation",
-    .statement =
-        "If δ + δ′ < C/B_in, the best bound over β is at most B_out δ′ + 2√(C·B_in(δ+δ′)): the error of "
-        "the two-point estimate is O(√(δ+δ′)), that of implicit differentiation O(δ+δ′). With a = "
-        "B_in(δ+δ′) the minimum is exactly B_out δ′ + 2√(Ca) − a.",
-    .protocol =
-        "The bound is minimised over β by golden section for 2000 random sets of constants with a < C, "
-        "and followed to β = 10¹² for 500 with a ≥ C. 600 random problems (log-cosh plus quadratic) are "
-        "estimated at β*, with the sharper C of propagation-constant, and at 13 other β with adversarial "
-        "offsets of sizes δ and δ′ from 10⁻⁸ to 10⁻¹. For 6 problems with at least 2 parameters and 3 "
-        "variables the lowest error over β is found for 13 values of δ = δ′ from 10⁻¹¹ to 10⁻⁶, and "
-        "implicit differentiation is given errors of the same sizes.",
-    .truth =
-        "The closed form of the minimum; the outer gradient from a dense factorisation at φ₀; slopes ½ "
-        "and 1.",
-    .slip = "",
-    .expected = "below 2√(Ca) + B_out δ′; slopes ½ and 1",
-    .run = run};
-
 namespace {
+namespace of_propagation_corollary {
 
 struct Terms {
   double noise, outer, bias;  ///< a = B_in(δ+δ′), B_out δ′, C
@@ -201,9 +177,7 @@ struct SideBySide {
   std::vector<double> shown_propagation, shown_implicit;  ///< errors on the first problem
 };
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   std::mt19937_64 engine = lab.engine(0);
   check_bound(engine, outcome);
   const Problems problems(lab, engine);
@@ -225,5 +199,30 @@ static void run(Laboratory& lab, Outcome& outcome) {
   outcome.measured = fmt::format("{} of {} above; slopes {:.3f} and {:.3f}", problems.exceeding,
                                  problems.counted, methods.half.middle(), methods.one.middle());
 }
+
+}  // namespace of_propagation_corollary
+}  // namespace
+
+const Claim propagation_corollary{
+    .name = "propagation-corollary",
+    .title = "At its best β equilibrium propagation loses half the digits",
+    .place = "Section 3.2, corollary and comparison with implicit differentiation",
+    .statement =
+        "If δ + δ′ < C/B_in, the best bound over β is at most B_out δ′ + 2√(C·B_in(δ+δ′)): the error of "
+        "the two-point estimate is O(√(δ+δ′)), that of implicit differentiation O(δ+δ′). With a = "
+        "B_in(δ+δ′) the minimum is exactly B_out δ′ + 2√(Ca) − a.",
+    .protocol =
+        "The bound is minimised over β by golden section for 2000 random sets of constants with a < C, "
+        "and followed to β = 10¹² for 500 with a ≥ C. 600 random problems (log-cosh plus quadratic) are "
+        "estimated at β*, with the sharper C of propagation-constant, and at 13 other β with adversarial "
+        "offsets of sizes δ and δ′ from 10⁻⁸ to 10⁻¹. For 6 problems with at least 2 parameters and 3 "
+        "variables the lowest error over β is found for 13 values of δ = δ′ from 10⁻¹¹ to 10⁻⁶, and "
+        "implicit differentiation is given errors of the same sizes.",
+    .truth =
+        "The closed form of the minimum; the outer gradient from a dense factorisation at φ₀; slopes ½ "
+        "and 1.",
+    .slip = "",
+    .expected = "below 2√(Ca) + B_out δ′; slopes ½ and 1",
+    .run = of_propagation_corollary::run};
 
 }  // namespace claims

@@ -15,32 +15,8 @@
 #include "ripples.hpp"
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim propagation_identity{
-    .name = "propagation-identity",
-    .title = "The equilibrium propagation theorem holds at every β",
-    .place = "Section 3.2, equilibrium propagation theorem",
-    .statement =
-        "For L = L_in + βL_out and a stationary point φ_β(θ) with an invertible Hessian, d/dθ ∂βL(φ_β, θ, "
-        "β) = d/dβ ∂θL(φ_β, θ, β), at β = 0 and anywhere else. It rests on L being one function: for a "
-        "field that is not a gradient the two sides differ.",
-    .protocol =
-        "8 quadratic, 8 log-cosh and 8 non-convex problems (waves on a quadratic) with 5 variables and 3 "
-        "parameters, at β = −0.05, 0, 0.1, 0.5 and 2. Both sides are central differences of order 8 of "
-        "the whole solve, by Newton's method to the last digits: on the left of L_out(φ_β(θ), θ) over "
-        "each θ_j, on the right of ∂θL(φ_β, θ, β) over β. The control is the field (S + tK)φ − Jθ − b "
-        "with symmetric S and skew K, t from 10⁻³ to 1.",
-    .truth =
-        "Each other; the closed form Jᵀ(H + βG)⁻¹G(φ_β − y) for the quadratic; and ∂θL_out − ∂φL_out "
-        "(∂φ²L)⁻¹ ∂θ∂φL from the curvature at β. For the control Jᵀ(A⁻ᵀ − A⁻¹)(φ_β − y) with A = S + tK + "
-        "β.",
-    .slip = "",
-    .expected = "both sides equal to 1e-8 at every β",
-    .run = run};
-
 namespace {
+namespace of_propagation_identity {
 
 /// f′(0) to order 8 in the step.
 Vec central(const std::function<Vec(double)>& f, double step) {
@@ -114,9 +90,7 @@ std::unique_ptr<bilevel::Problem<Vec>> waves(const Laboratory& lab, std::uint64_
                                    lab.vector(5, number + 1) + 0.1 * lab.vector(5, number + 7));
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   using bilevel::problems::LogCosh;
   using bilevel::problems::Quadratic;
   Table table("Largest relative disagreement of the two sides", {"β", "quadratic", "log-cosh", "non-convex"});
@@ -215,5 +189,30 @@ static void run(Laboratory& lab, Outcome& outcome) {
                    .line("‖Jᵀ(A⁻ᵀ − A⁻¹)g‖", strengths, laws, true));
   outcome.measured = fmt::format("{:.0e} at every β; field: {:.2f} apart", worst, gaps.back());
 }
+
+}  // namespace of_propagation_identity
+}  // namespace
+
+const Claim propagation_identity{
+    .name = "propagation-identity",
+    .title = "The equilibrium propagation theorem holds at every β",
+    .place = "Section 3.2, equilibrium propagation theorem",
+    .statement =
+        "For L = L_in + βL_out and a stationary point φ_β(θ) with an invertible Hessian, d/dθ ∂βL(φ_β, θ, "
+        "β) = d/dβ ∂θL(φ_β, θ, β), at β = 0 and anywhere else. It rests on L being one function: for a "
+        "field that is not a gradient the two sides differ.",
+    .protocol =
+        "8 quadratic, 8 log-cosh and 8 non-convex problems (waves on a quadratic) with 5 variables and 3 "
+        "parameters, at β = −0.05, 0, 0.1, 0.5 and 2. Both sides are central differences of order 8 of "
+        "the whole solve, by Newton's method to the last digits: on the left of L_out(φ_β(θ), θ) over "
+        "each θ_j, on the right of ∂θL(φ_β, θ, β) over β. The control is the field (S + tK)φ − Jθ − b "
+        "with symmetric S and skew K, t from 10⁻³ to 1.",
+    .truth =
+        "Each other; the closed form Jᵀ(H + βG)⁻¹G(φ_β − y) for the quadratic; and ∂θL_out − ∂φL_out "
+        "(∂φ²L)⁻¹ ∂θ∂φL from the curvature at β. For the control Jᵀ(A⁻ᵀ − A⁻¹)(φ_β − y) with A = S + tK + "
+        "β.",
+    .slip = "",
+    .expected = "both sides equal to 1e-8 at every β",
+    .run = of_propagation_identity::run};
 
 }  // namespace claims

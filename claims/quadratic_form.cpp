@@ -11,29 +11,8 @@
 #include "saddle.hpp"
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim quadratic_form{
-    .name = "quadratic-form",
-    .title = "π* is the unique minimiser of the quadratic form",
-    .place = "Section 3.1, Equation (quadratic form)",
-    .statement =
-        "At a non-flat minimiser φ* the quadratic form q(π) = ½π∂φ²L_in πᵀ − π∂φL_outᵀ is positive "
-        "definite and π* = ∂φL_out(∂φ²L_in)⁻¹ is its unique minimiser, so phase 2 is a minimisation.",
-    .protocol =
-        "300 log-cosh problems (|φ| = 8, |θ| = 3, condition numbers 3 to 300) at φ*: π* by the direct "
-        "solver, the gradient and the value of q there, and q at 20 random points each. Then 40 iterates "
-        "of gradient descent (α = 1/L) and as many lengths of conjugate gradient. 50 problems whose "
-        "Hessian has 1 to 6 negative eigenvalues: q along the lowest eigenvector, and gradient descent.",
-    .truth =
-        "q(π) − q(π*) = ½(π − π*)H(π − π*)ᵀ ≥ ½μ‖π − π*‖², q(π*) = −½gH⁻¹gᵀ; gradient descent's excess is "
-        "at most (1 − 1/κ)^{2K} times the first; along an eigenvector of λ < 0, q(tv) = ½λt² − t·gv.",
-    .slip = "",
-    .expected = "gradient 0; excess ≥ ½μ‖π − π*‖²; falls",
-    .run = run};
-
 namespace {
+namespace of_quadratic_form {
 
 struct Form {
   Mat h;
@@ -53,9 +32,7 @@ Vec iterate(const Laboratory& lab, bilevel::Curvature<Vec>& curvature, const Vec
   return lab.adjoint(neumann(alpha, count))->solve(h, g, nullptr).x;
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   const int draws = 300;
   double worst_gradient = 0, worst_value = 0, worst_excess = 0, worst_rate = 0;
   double least_eigenvalue = bilevel::everywhere;
@@ -145,5 +122,27 @@ static void run(Laboratory& lab, Outcome& outcome) {
   outcome.measured = fmt::format("{:.0e}; {} of {} below; {} rises", worst_gradient, not_above, 20 * draws,
                                  rising_descent + rising_cg);
 }
+
+}  // namespace of_quadratic_form
+}  // namespace
+
+const Claim quadratic_form{
+    .name = "quadratic-form",
+    .title = "π* is the unique minimiser of the quadratic form",
+    .place = "Section 3.1, Equation (quadratic form)",
+    .statement =
+        "At a non-flat minimiser φ* the quadratic form q(π) = ½π∂φ²L_in πᵀ − π∂φL_outᵀ is positive "
+        "definite and π* = ∂φL_out(∂φ²L_in)⁻¹ is its unique minimiser, so phase 2 is a minimisation.",
+    .protocol =
+        "300 log-cosh problems (|φ| = 8, |θ| = 3, condition numbers 3 to 300) at φ*: π* by the direct "
+        "solver, the gradient and the value of q there, and q at 20 random points each. Then 40 iterates "
+        "of gradient descent (α = 1/L) and as many lengths of conjugate gradient. 50 problems whose "
+        "Hessian has 1 to 6 negative eigenvalues: q along the lowest eigenvector, and gradient descent.",
+    .truth =
+        "q(π) − q(π*) = ½(π − π*)H(π − π*)ᵀ ≥ ½μ‖π − π*‖², q(π*) = −½gH⁻¹gᵀ; gradient descent's excess is "
+        "at most (1 − 1/κ)^{2K} times the first; along an eigenvector of λ < 0, q(tv) = ½λt² − t·gv.",
+    .slip = "",
+    .expected = "gradient 0; excess ≥ ½μ‖π − π*‖²; falls",
+    .run = of_quadratic_form::run};
 
 }  // namespace claims

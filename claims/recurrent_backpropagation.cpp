@@ -12,31 +12,8 @@
 #include "root.hpp"
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim recurrent_backpropagation{
-    .name = "recurrent-backpropagation",
-    .title = "Gradient descent on the quadratic form is recurrent backpropagation",
-    .place = "Section 3.1, Equation (recurrent backpropagation) and its footnote",
-    .statement =
-        "Gradient descent on the quadratic form is the algorithm of Almeida and Pineda, π ← π − "
-        "α(π∂φ²L_in − ∂φL_out). Read as an iteration for the linear system πJ = ∂φL_out it also serves "
-        "equilibria that minimise nothing, whose J is not symmetric.",
-    .protocol =
-        "The update written out by hand, 60 steps, against the library's solver cut after each number of "
-        "steps: 25 quadratic and 25 log-cosh problems with |φ| = 8 at α = 1/L, and 50 recurrent nets φ = "
-        "tanh(Wφ + Uθ + b) of 8 units at α = 1, half of them with ‖W‖ = 0.9, half with ‖diag(s)W‖ > 1 and "
-        "spectral radius 0.9 at the equilibrium. Then 2000 steps, and for 20 nets with spectral radius "
-        "1.2 as many.",
-    .truth =
-        "The iteration by hand; π = gJ⁻¹ by LU; ∇θ by central differences of the whole solve where ‖W‖ = "
-        "0.9; the spectral radius of I − αJ from its eigenvalues.",
-    .slip = "",
-    .expected = "iterates equal to 1e-12; solves πJ = g",
-    .run = run};
-
 namespace {
+namespace of_recurrent_backpropagation {
 
 using Iterates = std::vector<Vec>;
 
@@ -78,9 +55,7 @@ RecurrentNet net_around(const Laboratory& lab, const Vec& phi, const Vec& theta,
   return {w, u, b, 0.5 * lab.vector(phi.size(), first + 1)};
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   double worst_symmetric = 0, worst_net = 0;
   for (std::uint64_t draw = 0; draw < 50; ++draw) {
     const auto problem =
@@ -168,5 +143,29 @@ static void run(Laboratory& lab, Outcome& outcome) {
   outcome.measured =
       fmt::format("{:.0e}, {:.0e}; πJ = g to {:.0e}", worst_symmetric, worst_net, worst_solution);
 }
+
+}  // namespace of_recurrent_backpropagation
+}  // namespace
+
+const Claim recurrent_backpropagation{
+    .name = "recurrent-backpropagation",
+    .title = "Gradient descent on the quadratic form is recurrent backpropagation",
+    .place = "Section 3.1, Equation (recurrent backpropagation) and its footnote",
+    .statement =
+        "Gradient descent on the quadratic form is the algorithm of Almeida and Pineda, π ← π − "
+        "α(π∂φ²L_in − ∂φL_out). Read as an iteration for the linear system πJ = ∂φL_out it also serves "
+        "equilibria that minimise nothing, whose J is not symmetric.",
+    .protocol =
+        "The update written out by hand, 60 steps, against the library's solver cut after each number of "
+        "steps: 25 quadratic and 25 log-cosh problems with |φ| = 8 at α = 1/L, and 50 recurrent nets φ = "
+        "tanh(Wφ + Uθ + b) of 8 units at α = 1, half of them with ‖W‖ = 0.9, half with ‖diag(s)W‖ > 1 and "
+        "spectral radius 0.9 at the equilibrium. Then 2000 steps, and for 20 nets with spectral radius "
+        "1.2 as many.",
+    .truth =
+        "The iteration by hand; π = gJ⁻¹ by LU; ∇θ by central differences of the whole solve where ‖W‖ = "
+        "0.9; the spectral radius of I − αJ from its eigenvalues.",
+    .slip = "",
+    .expected = "iterates equal to 1e-12; solves πJ = g",
+    .run = of_recurrent_backpropagation::run};
 
 }  // namespace claims

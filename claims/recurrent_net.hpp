@@ -10,7 +10,7 @@ namespace claims {
 
 /// A recurrent net at rest, φ = tanh(Wφ + Uθ + b), judged by ½‖φ − y‖²: it settles and minimises nothing, and
 /// its Jacobian I − diag(s)·W, s = 1 − φ², is not symmetric.
-class RecurrentNet final : public bilevel::Equilibrium<Vec> {
+class RecurrentNet final : public Dense<bilevel::Equilibrium<Vec>> {
  public:
   RecurrentNet(Mat weights, Mat input_weights, Vec bias, Vec target)
       : w(std::move(weights)), u(std::move(input_weights)), b(std::move(bias)), y(std::move(target)) {}
@@ -27,10 +27,7 @@ class RecurrentNet final : public bilevel::Equilibrium<Vec> {
     return 0.5 * (phi - y).squaredNorm();
   }
   bilevel::Capabilities capabilities() const override { return {.symmetric = false}; }
-  void linearise(const Vec& phi, const Vec& theta, double beta,
-                 std::unique_ptr<bilevel::Curvature<Vec>>& reuse) override {
-    if (!reuse) reuse = std::make_unique<DenseCurvature>();
-    auto& c = static_cast<DenseCurvature&>(*reuse);
+  void fill(DenseCurvature& c, const Vec& phi, const Vec& theta, double beta) override {
     const Vec s = 1 - drive(phi, theta).array().tanh().square();
     c.hessian = -(s.asDiagonal() * w);
     c.hessian.diagonal().array() += 1 + beta;

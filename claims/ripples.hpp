@@ -10,7 +10,7 @@ namespace claims {
 ///   L_in = ½ dᵀSd + Σ_k c_k [cos(w_kᵀd + p_k) + sin(p_k)·w_kᵀd] − dᵀJθ,   S = T + Σ_k c_k cos(p_k)·w_k w_kᵀ
 ///   ∂φ² L_in = S − Σ_k c_k cos(w_kᵀd + p_k)·w_k w_kᵀ,   which is T at φ° and ρ-Lipschitz, ρ = Σ_k c_k‖w_k‖³
 ///   L_out = ½ ‖φ − y − Kθ‖²
-class Ripples final : public bilevel::Problem<Vec> {
+class Ripples final : public Dense<bilevel::Problem<Vec>> {
  public:
   /// The w_k are columns.
   Ripples(const Mat& t, Vec minimum, Mat waves, Vec heights, Vec phases, Mat j, Mat k, Vec y)
@@ -44,20 +44,19 @@ class Ripples final : public bilevel::Problem<Vec> {
     if (wanted.theta) *wanted.theta = -(k_.transpose() * c);
     return 0.5 * c.squaredNorm();
   }
-  void linearise(const Vec& phi, const Vec&, double beta,
-                 std::unique_ptr<bilevel::Curvature<Vec>>& reuse) override {
-    if (!reuse) reuse = std::make_unique<DenseCurvature>();
-    auto& bend = static_cast<DenseCurvature&>(*reuse);
-    const Vec weights = heights_.array() * (waves_.transpose() * (phi - minimum_) + phases_).array().cos();
-    bend.hessian = s_ - waves_ * weights.asDiagonal() * waves_.transpose();
-    bend.hessian.diagonal().array() += beta;
-    bend.cross = -j_ - beta * k_;
-  }
 
   double hessian_lipschitz() const {
     return heights_.cwiseAbs().dot(waves_.colwise().norm().array().cube().matrix().transpose());
   }
   const Mat& waves() const { return waves_; }
+
+ protected:
+  void fill(DenseCurvature& c, const Vec& phi, const Vec&, double beta) override {
+    const Vec weights = heights_.array() * (waves_.transpose() * (phi - minimum_) + phases_).array().cos();
+    c.hessian = s_ - waves_ * weights.asDiagonal() * waves_.transpose();
+    c.hessian.diagonal().array() += beta;
+    c.cross = -j_ - beta * k_;
+  }
 
  private:
   Mat s_, j_, k_, waves_;

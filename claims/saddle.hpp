@@ -12,7 +12,7 @@ namespace claims {
 ///   L_in = ½ φᵀHφ + ε Σ ln cosh(φ − Jθ)_i,   L_out = Σ ln cosh(φ − y − Kθ)_i
 /// The Hessian H + ε diag sech²(φ − Jθ) has its eigenvalues within [0, ε] above those of H, so for |λ(H)| ≥ 1
 /// and ε = ½ it is invertible everywhere, with as many negative eigenvalues as H has.
-class Saddle final : public bilevel::Problem<Vec> {
+class Saddle final : public Dense<bilevel::Problem<Vec>> {
  public:
   static constexpr double epsilon = 0.5;
 
@@ -41,10 +41,9 @@ class Saddle final : public bilevel::Problem<Vec> {
     if (wanted.theta) *wanted.theta = -(k_.transpose() * t);
     return c.unaryExpr(&bilevel::problems::log_cosh).sum();
   }
-  void linearise(const Vec& phi, const Vec& theta, double beta,
-                 std::unique_ptr<bilevel::Curvature<Vec>>& reuse) override {
-    if (!reuse) reuse = std::make_unique<DenseCurvature>();
-    auto& c = static_cast<DenseCurvature&>(*reuse);
+
+ protected:
+  void fill(DenseCurvature& c, const Vec& phi, const Vec& theta, double beta) override {
     const Vec s = epsilon * Vec(phi - j_ * theta).unaryExpr(&bilevel::problems::sech_squared);
     const Vec r = beta * Vec(phi - y_ - k_ * theta).unaryExpr(&bilevel::problems::sech_squared);
     c.hessian = h_;

@@ -8,31 +8,10 @@
 #include <bilevel/problems/duopoly.hpp>
 
 namespace claims {
+namespace {
+namespace of_stackelberg_games {
 
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim stackelberg_games{
-    .name = "stackelberg-games",
-    .title = "A leader who knows the follower's best answer",
-    .place = "Appendix A.5",
-    .statement =
-        "In a Stackelberg game the follower's best response minimises the inner loss, and the leader, who "
-        "plays first, minimises the outer loss knowing that response. That is a strategic advantage: the "
-        "leader earns more than where both choose at the same time.",
-    .protocol =
-        "200 random markets with linear demand a − b(θ + φ) and costs c_l, c_f: the leader's gradient at "
-        "a random quantity, then 60 steps of gradient descent on the quantity, with the gradient of "
-        "implicit differentiation and with the first-order approximation, which ignores the follower's "
-        "answer.",
-    .truth =
-        "Closed forms: ∇θ = bθ + c_l − (a + c_f)/2, best θ = (a − 2c_l + c_f)/(2b) with profit (a − 2c_l "
-        "+ c_f)²/(8b); both at the same time (Cournot): θ = (a − 2c_l + c_f)/(3b) with profit bθ², which "
-        "is 8/9 of the leader's.",
-    .slip = "",
-    .expected = "closed forms; profit 9/8 of Cournot's",
-    .run = run};
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   auto engine = lab.engine(1);
   const auto uniform = [&](double from, double to) {
     return std::uniform_real_distribution<double>(from, to)(engine);
@@ -46,8 +25,7 @@ static void run(Laboratory& lab, Outcome& outcome) {
     bilevel::problems::Duopoly problem(
         {.demand = a, .slope = b, .leader_cost = leader_cost, .follower_cost = follower_cost});
     const auto inner = settler("newton", problem, 1e-12);
-    bilevel::EstimatorOptions options;
-    options.beta = 0.5;
+    const bilevel::EstimatorOptions options{.beta = 0.5};
     const auto implicit = lab.estimator("implicit-cg", problem, *inner, options),
                blind = lab.estimator("first-order", problem, *inner, options),
                nudged = lab.estimator("ep-forward-3", problem, *inner, options);
@@ -104,5 +82,29 @@ static void run(Laboratory& lab, Outcome& outcome) {
   outcome.measured =
       fmt::format("to {:.0e}; profit {:.6f} of Cournot's", std::max(gradient_error, best_error), least_gain);
 }
+
+}  // namespace of_stackelberg_games
+}  // namespace
+
+const Claim stackelberg_games{
+    .name = "stackelberg-games",
+    .title = "A leader who knows the follower's best answer",
+    .place = "Appendix A.5",
+    .statement =
+        "In a Stackelberg game the follower's best response minimises the inner loss, and the leader, who "
+        "plays first, minimises the outer loss knowing that response. That is a strategic advantage: the "
+        "leader earns more than where both choose at the same time.",
+    .protocol =
+        "200 random markets with linear demand a − b(θ + φ) and costs c_l, c_f: the leader's gradient at "
+        "a random quantity, then 60 steps of gradient descent on the quantity, with the gradient of "
+        "implicit differentiation and with the first-order approximation, which ignores the follower's "
+        "answer.",
+    .truth =
+        "Closed forms: ∇θ = bθ + c_l − (a + c_f)/2, best θ = (a − 2c_l + c_f)/(2b) with profit (a − 2c_l "
+        "+ c_f)²/(8b); both at the same time (Cournot): θ = (a − 2c_l + c_f)/(3b) with profit bθ², which "
+        "is 8/9 of the leader's.",
+    .slip = "",
+    .expected = "closed forms; profit 9/8 of Cournot's",
+    .run = of_stackelberg_games::run};
 
 }  // namespace claims

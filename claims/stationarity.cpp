@@ -12,37 +12,8 @@
 #include "saddle.hpp"
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim stationarity{
-    .name = "stationarity",
-    .title = "Stationarity suffices, minimality is not needed",
-    .place = "Section 2.2, last paragraph",
-    .statement =
-        "The implicit function theorem and the formulas of both methods need ∂φL_in(φ*, θ) = 0 and an "
-        "invertible Hessian, not a minimum. They hold at saddle points and maxima, and implicit "
-        "differentiation at equilibria that minimise nothing. What does not carry over are solvers that "
-        "minimise: gradient descent and conjugate gradient in phase 2; and equilibrium propagation needs "
-        "a loss.",
-    .protocol =
-        "L_in = ½φᵀHφ + ½Σ ln cosh(φ − Jθ)_i with |φ| = 6, |θ| = 3 and 0 to 6 negative eigenvalues of H, "
-        "10 draws each: φ* by Newton's method on ∂φL_in = 0, then the estimators exact, direct, MINRES "
-        "and GMRES; d/dβ ∂θL by the five-point stencil at β = 1e-3 along the stationary path φ_β, "
-        "followed by Newton's method; then CG and recurrent backpropagation as phase 2. 20 recurrent nets "
-        "φ = tanh(Wφ + Uθ + b) of 6 units, ‖W‖ = 0.9. The same nets as atanh φ − Wφ − Uθ − b = 0 with W = "
-        "S + τ(A − Aᵀ), S symmetric, for 13 values of τ, 11 draws each, nudged by β(φ − y).",
-    .truth =
-        "Central differences of eighth order of θ ↦ L_out(φ*(θ), θ), every φ* found afresh by Newton's "
-        "method.",
-    .slip =
-        "“All methods we present here only require stationarity” holds for the formulas. Of the solvers, "
-        "recurrent backpropagation diverges and conjugate gradient meets negative curvature at every "
-        "saddle.",
-    .expected = "1e-8 at saddles and nets; GD, CG refuse",
-    .run = run};
-
 namespace {
+namespace of_stationarity {
 
 /// The gradient of θ ↦ L_out(φ*(θ), θ), all solves by Newton's method from `near`.
 Vec true_gradient(bilevel::Equilibrium<Vec>& problem, const Vec& theta, const Vec& near) {
@@ -250,9 +221,7 @@ Chart check_asymmetry(const Laboratory& lab, Outcome& outcome) {
           "J is symmetric, that is, where the equilibrium is a stationary point of a loss.");
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   const StationaryPoints points(lab);
   points.check(outcome);
   const double worst_net = error_at_nets(lab);
@@ -269,5 +238,35 @@ static void run(Laboratory& lab, Outcome& outcome) {
                                  points.worst_propagation, worst_net,
                                  points.cg_refused + points.descent_diverged, 2 * StationaryPoints::saddles);
 }
+
+}  // namespace of_stationarity
+}  // namespace
+
+const Claim stationarity{
+    .name = "stationarity",
+    .title = "Stationarity suffices, minimality is not needed",
+    .place = "Section 2.2, last paragraph",
+    .statement =
+        "The implicit function theorem and the formulas of both methods need ∂φL_in(φ*, θ) = 0 and an "
+        "invertible Hessian, not a minimum. They hold at saddle points and maxima, and implicit "
+        "differentiation at equilibria that minimise nothing. What does not carry over are solvers that "
+        "minimise: gradient descent and conjugate gradient in phase 2; and equilibrium propagation needs "
+        "a loss.",
+    .protocol =
+        "L_in = ½φᵀHφ + ½Σ ln cosh(φ − Jθ)_i with |φ| = 6, |θ| = 3 and 0 to 6 negative eigenvalues of H, "
+        "10 draws each: φ* by Newton's method on ∂φL_in = 0, then the estimators exact, direct, MINRES "
+        "and GMRES; d/dβ ∂θL by the five-point stencil at β = 1e-3 along the stationary path φ_β, "
+        "followed by Newton's method; then CG and recurrent backpropagation as phase 2. 20 recurrent nets "
+        "φ = tanh(Wφ + Uθ + b) of 6 units, ‖W‖ = 0.9. The same nets as atanh φ − Wφ − Uθ − b = 0 with W = "
+        "S + τ(A − Aᵀ), S symmetric, for 13 values of τ, 11 draws each, nudged by β(φ − y).",
+    .truth =
+        "Central differences of eighth order of θ ↦ L_out(φ*(θ), θ), every φ* found afresh by Newton's "
+        "method.",
+    .slip =
+        "“All methods we present here only require stationarity” holds for the formulas. Of the solvers, "
+        "recurrent backpropagation diverges and conjugate gradient meets negative curvature at every "
+        "saddle.",
+    .expected = "1e-8 at saddles and nets; GD, CG refuse",
+    .run = of_stationarity::run};
 
 }  // namespace claims

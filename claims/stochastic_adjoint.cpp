@@ -10,31 +10,8 @@
 #include <bilevel/problems/ridge.hpp>
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim stochastic_adjoint{
-    .name = "stochastic-adjoint",
-    .title = "Stochastic updates on the quadratic form",
-    .place = "Section 3.1, “Some practical considerations”",
-    .statement =
-        "Where L_in is an average over samples, phase 2 may take a random subset of the data for each "
-        "step. With constant steps π then hovers around π* at a mean square distance proportional to the "
-        "step; with decreasing steps, or averaged, it converges to π*.",
-    .protocol =
-        "Ridge regression with 4 features and 40 samples, one penalty. Steps π ← π − α(πH_B − g) with H_B "
-        "from 2 samples drawn with replacement. 40 runs of 4000 steps for 5 constant α from 0.02/L to "
-        "0.32/L, mean square distance over the last 3000; averages of the iterates and steps c/(k + k₀) "
-        "over 40 runs of 16384 steps.",
-    .truth =
-        "π* = gH⁻¹; the stationary covariance Σ = E[(I − αH_B)Σ(I − αH_B)] + α²Cov(π*H_B), a linear "
-        "system solved with the exact expectation over the samples; order −½ in the number of steps; ∇θ "
-        "in closed form.",
-    .slip = "",
-    .expected = "floor ∝ α; averages converge like k^(−1/2)",
-    .run = run};
-
 namespace {
+namespace of_stochastic_adjoint {
 
 constexpr Index features = 4, batch = 2, rows = 40;
 constexpr int runs = 40;
@@ -217,9 +194,7 @@ struct LongRuns {
   }
 };
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   Regression ridge(lab);
   outcome.at_most("mean of the samples' Hessians against ∂φ²L_in", 1e-12, relative(ridge.mean, ridge.h));
   const ConstantSteps constant(lab, ridge, 100);
@@ -233,5 +208,29 @@ static void run(Laboratory& lab, Outcome& outcome) {
   outcome.measured = fmt::format("floor ∝ α^{:.2f}; k^{:.2f}, k^{:.2f}", constant.order(),
                                  long_runs.late(long_runs.averaged), long_runs.late(long_runs.decreasing));
 }
+
+}  // namespace of_stochastic_adjoint
+}  // namespace
+
+const Claim stochastic_adjoint{
+    .name = "stochastic-adjoint",
+    .title = "Stochastic updates on the quadratic form",
+    .place = "Section 3.1, “Some practical considerations”",
+    .statement =
+        "Where L_in is an average over samples, phase 2 may take a random subset of the data for each "
+        "step. With constant steps π then hovers around π* at a mean square distance proportional to the "
+        "step; with decreasing steps, or averaged, it converges to π*.",
+    .protocol =
+        "Ridge regression with 4 features and 40 samples, one penalty. Steps π ← π − α(πH_B − g) with H_B "
+        "from 2 samples drawn with replacement. 40 runs of 4000 steps for 5 constant α from 0.02/L to "
+        "0.32/L, mean square distance over the last 3000; averages of the iterates and steps c/(k + k₀) "
+        "over 40 runs of 16384 steps.",
+    .truth =
+        "π* = gH⁻¹; the stationary covariance Σ = E[(I − αH_B)Σ(I − αH_B)] + α²Cov(π*H_B), a linear "
+        "system solved with the exact expectation over the samples; order −½ in the number of steps; ∇θ "
+        "in closed form.",
+    .slip = "",
+    .expected = "floor ∝ α; averages converge like k^(−1/2)",
+    .run = of_stochastic_adjoint::run};
 
 }  // namespace claims

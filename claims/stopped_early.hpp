@@ -15,7 +15,7 @@ namespace claims {
 
 /// Coupled double wells, L_in = Σ(¼φ_i⁴ − ½φ_i²) + ½φᵀAφ − φᵀ(Jθ + b) and L_out = ½‖φ − y‖²: bounded from
 /// below for every β ≥ 0, with an indefinite Hessian between the wells.
-class DoubleWells final : public bilevel::Problem<Vec> {
+class DoubleWells final : public Dense<bilevel::Problem<Vec>> {
  public:
   DoubleWells(const Laboratory& lab, Index size, Index parameters, std::uint64_t number)
       : coupling_(lab.matrix(size, parameters, number) / std::sqrt(double(size))),
@@ -39,14 +39,6 @@ class DoubleWells final : public bilevel::Problem<Vec> {
     if (wanted.theta) wanted.theta->setZero();
     return 0.5 * (phi - target_).squaredNorm();
   }
-  void linearise(const Vec& phi, const Vec&, double beta,
-                 std::unique_ptr<bilevel::Curvature<Vec>>& reuse) override {
-    if (!reuse) reuse = std::make_unique<DenseCurvature>();
-    auto& bends = static_cast<DenseCurvature&>(*reuse);
-    bends.hessian = hessian(phi);
-    bends.hessian.diagonal().array() += beta;
-    bends.cross = -coupling_;
-  }
 
   Mat hessian(const Vec& phi) const {
     Mat h = matrix_;
@@ -56,6 +48,13 @@ class DoubleWells final : public bilevel::Problem<Vec> {
   /// ∇θ at a stationary point.
   Vec gradient_at(const Vec& phi) const {
     return coupling_.transpose() * hessian(phi).ldlt().solve(phi - target_);
+  }
+
+ protected:
+  void fill(DenseCurvature& c, const Vec& phi, const Vec&, double beta) override {
+    c.hessian = hessian(phi);
+    c.hessian.diagonal().array() += beta;
+    c.cross = -coupling_;
   }
 
  private:

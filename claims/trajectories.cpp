@@ -10,31 +10,8 @@
 #include <bilevel/problems/quadratic.hpp>
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim trajectories{
-    .name = "trajectories",
-    .title = "Two ways on from the same inner dynamics",
-    .place = "Section 4.2, Figure 3",
-    .statement =
-        "The inner optimisation is the same for both approaches. Implicit differentiation then minimises "
-        "a quadratic form, whose minimiser is π* = gH⁻¹; equilibrium propagation nudges the inner loss "
-        "towards the outer one and settles again, at φ_β. From both the same outer gradient follows, up "
-        "to O(β).",
-    .protocol =
-        "Quadratic problems with |φ| = 2: the one that is drawn, and 50 random ones. Gradient descent "
-        "with a fixed step settles, every point at which the inner gradient is asked for is recorded, and "
-        "the second phases run with the same step: recurrent backpropagation, and the nudged phase at β = "
-        "0.5. For the order in β the nudged phase is repeated with β = 2⁻⁹ … 2⁻¹⁷.",
-    .truth =
-        "Closed forms: φ_β = (H + βG)⁻¹(Jθ + b + βGy), π* = H⁻¹G(φ* − y), ∇θ = Jᵀπ*, and the two-point "
-        "estimate Jᵀ(H + βG)⁻¹G(φ* − y).",
-    .slip = "",
-    .expected = "same way to φ*; φ_β and π* reached; slope 1",
-    .run = run};
-
 namespace {
+namespace of_trajectories {
 
 constexpr double strength = 0.5;
 
@@ -185,9 +162,7 @@ Chart over_outer_loss(const char* title, const char* label, const Case& c) {
   return chart;
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   const Case figure = drawn();
   const Comparison shown = compare(lab, figure);
   Comparison worst = shown;
@@ -236,5 +211,29 @@ static void run(Laboratory& lab, Outcome& outcome) {
   outcome.measured = fmt::format("apart by {:.0g}; ends to {:.0e}; slope 1 ± {:.2f}", worst.inner_difference,
                                  std::max(worst.settled, worst.nudged_end), worst_order);
 }
+
+}  // namespace of_trajectories
+}  // namespace
+
+const Claim trajectories{
+    .name = "trajectories",
+    .title = "Two ways on from the same inner dynamics",
+    .place = "Section 4.2, Figure 3",
+    .statement =
+        "The inner optimisation is the same for both approaches. Implicit differentiation then minimises "
+        "a quadratic form, whose minimiser is π* = gH⁻¹; equilibrium propagation nudges the inner loss "
+        "towards the outer one and settles again, at φ_β. From both the same outer gradient follows, up "
+        "to O(β).",
+    .protocol =
+        "Quadratic problems with |φ| = 2: the one that is drawn, and 50 random ones. Gradient descent "
+        "with a fixed step settles, every point at which the inner gradient is asked for is recorded, and "
+        "the second phases run with the same step: recurrent backpropagation, and the nudged phase at β = "
+        "0.5. For the order in β the nudged phase is repeated with β = 2⁻⁹ … 2⁻¹⁷.",
+    .truth =
+        "Closed forms: φ_β = (H + βG)⁻¹(Jθ + b + βGy), π* = H⁻¹G(φ* − y), ∇θ = Jᵀπ*, and the two-point "
+        "estimate Jᵀ(H + βG)⁻¹G(φ* − y).",
+    .slip = "",
+    .expected = "same way to φ*; φ_β and π* reached; slope 1",
+    .run = of_trajectories::run};
 
 }  // namespace claims

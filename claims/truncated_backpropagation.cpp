@@ -9,29 +9,8 @@
 #include <bilevel/problems/registry.hpp>
 
 namespace claims {
-
-static void run(Laboratory& lab, Outcome& outcome);
-
-const Claim truncated_backpropagation{
-    .name = "truncated-backpropagation",
-    .title = "Truncated backpropagation at a minimum is recurrent backpropagation",
-    .place = "Section 3.1, after the Neumann series",
-    .statement =
-        "Once gradient descent on L_in has been at the minimum for K steps, backpropagating through the "
-        "last K steps gives K steps of recurrent backpropagation with the same step size; but it must "
-        "store K states, which recurrent backpropagation need not.",
-    .protocol =
-        "20 quadratic and 20 log-cosh problems (|φ| = 10, |θ| = 3, condition number 20). Gradient descent "
-        "with α = 1/L runs 3000 steps, far beyond convergence; the estimator unrolled-truncated follows "
-        "the last K = 1, 2, 5, 20, 100, 500 back and is compared with implicit differentiation with K "
-        "steps of recurrent backpropagation at φ_T. On log-cosh the run is also stopped early, after T = "
-        "20 … 400 steps, with K = 20. Bytes are those of the methods' cost ledgers.",
-    .truth = "K terms of the Neumann series at φ_T, from the Hessian as a matrix; (K + constant)·8|φ| bytes.",
-    .slip = "",
-    .expected = "equal to 1e-12; 8|φ| bytes a step against 0",
-    .run = run};
-
 namespace {
+namespace of_truncated_backpropagation {
 
 /// The settled problem of both methods: each estimate and the series spelled out.
 struct Pair {
@@ -68,9 +47,7 @@ Pair measure(const Laboratory& lab, bilevel::problems::ReferenceProblem& problem
           double(r.cost.bytes)};
 }
 
-}  // namespace
-
-static void run(Laboratory& lab, Outcome& outcome) {
+void run(Laboratory& lab, Outcome& outcome) {
   const std::vector<long> lengths{1, 2, 5, 20, 100, 500};
   std::vector<double> x(lengths.begin(), lengths.end()), stored(6), held(6), closed;
   double worst_methods[2] = {0, 0}, worst_series[2] = {0, 0};
@@ -128,5 +105,27 @@ static void run(Laboratory& lab, Outcome& outcome) {
   outcome.measured = fmt::format("{:.0e}, {:.0e}; {:g} bytes against {:g}", worst_methods[0],
                                  worst_methods[1], (stored[5] - stored[4]) / 400, (held[5] - held[4]) / 400);
 }
+
+}  // namespace of_truncated_backpropagation
+}  // namespace
+
+const Claim truncated_backpropagation{
+    .name = "truncated-backpropagation",
+    .title = "Truncated backpropagation at a minimum is recurrent backpropagation",
+    .place = "Section 3.1, after the Neumann series",
+    .statement =
+        "Once gradient descent on L_in has been at the minimum for K steps, backpropagating through the "
+        "last K steps gives K steps of recurrent backpropagation with the same step size; but it must "
+        "store K states, which recurrent backpropagation need not.",
+    .protocol =
+        "20 quadratic and 20 log-cosh problems (|φ| = 10, |θ| = 3, condition number 20). Gradient descent "
+        "with α = 1/L runs 3000 steps, far beyond convergence; the estimator unrolled-truncated follows "
+        "the last K = 1, 2, 5, 20, 100, 500 back and is compared with implicit differentiation with K "
+        "steps of recurrent backpropagation at φ_T. On log-cosh the run is also stopped early, after T = "
+        "20 … 400 steps, with K = 20. Bytes are those of the methods' cost ledgers.",
+    .truth = "K terms of the Neumann series at φ_T, from the Hessian as a matrix; (K + constant)·8|φ| bytes.",
+    .slip = "",
+    .expected = "equal to 1e-12; 8|φ| bytes a step against 0",
+    .run = of_truncated_backpropagation::run};
 
 }  // namespace claims
