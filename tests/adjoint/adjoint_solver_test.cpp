@@ -5,7 +5,7 @@
 #include <adjoint/systems.hpp>
 
 namespace bilevel::testing {
-namespace {
+namespace adjoint_solver_test {
 
 const double nan = std::numeric_limits<double>::quiet_NaN();
 
@@ -201,5 +201,5 @@ TEST(Zero, CostsNothing) {
   EXPECT_EQ(a.products, 0);
 }
 
-}  // namespace
+}  // namespace adjoint_solver_test
 }  // namespace bilevel::testing

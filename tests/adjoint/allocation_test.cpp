@@ -5,7 +5,7 @@
 #include <conformance/allocation_counter.hpp>
 
 namespace bilevel::testing {
-namespace {
+namespace allocation_test {
 
 using conformance::allocations;
 
@@ -60,5 +60,5 @@ TEST(Allocation, DoesNotGrowWithTheIterations) {
   }
 }
 
-}  // namespace
+}  // namespace allocation_test
 }  // namespace bilevel::testing

@@ -5,7 +5,7 @@
 #include <adjoint/systems.hpp>
 
 namespace bilevel::testing {
-namespace {
+namespace bicgstab_test {
 
 TEST(Bicgstab, SolvesWithoutSymmetry) {
   for (const std::uint64_t seed : {1u, 2u, 3u, 4u}) {
@@ -40,5 +40,5 @@ TEST(Bicgstab, AMatrixWithoutASymmetricPartBreaksItDown) {
   }
 }
 
-}  // namespace
+}  // namespace bicgstab_test
 }  // namespace bilevel::testing

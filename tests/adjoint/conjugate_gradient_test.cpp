@@ -7,7 +7,7 @@
 #include <adjoint/systems.hpp>
 
 namespace bilevel::testing {
-namespace {
+namespace conjugate_gradient_test {
 
 ConjugateGradientOptions with(Preconditioner preconditioner) {
   ConjugateGradientOptions options;
@@ -172,5 +172,5 @@ TEST(ConjugateGradient, WhatTheOperatorCannotServeThrows) {
   EXPECT_THROW(ConjugateGradient<Vec>().solve(unsymmetric, Vec::Ones(2), nullptr), InvalidInput);
 }
 
-}  // namespace
+}  // namespace conjugate_gradient_test
 }  // namespace bilevel::testing

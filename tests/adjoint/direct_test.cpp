@@ -7,7 +7,7 @@
 #include <bilevel/space/cholesky.hpp>
 
 namespace bilevel::testing {
-namespace {
+namespace direct_test {
 
 TEST(Direct, CholeskyNeedsOneFactorizationAndOneProduct) {
   Draw draw(1);
@@ -128,5 +128,5 @@ TEST(Direct, AMatrixWithNanIsNotFinite) {
   EXPECT_NE(assembled.message.find("column"), std::string::npos) << assembled.message;
 }
 
-}  // namespace
+}  // namespace direct_test
 }  // namespace bilevel::testing

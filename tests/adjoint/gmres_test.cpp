@@ -5,7 +5,7 @@
 #include <adjoint/systems.hpp>
 
 namespace bilevel::testing {
-namespace {
+namespace gmres_test {
 
 GmresOptions restarted(long length) {
   GmresOptions options;
@@ -61,5 +61,5 @@ TEST(Gmres, ANilpotentMatrixIsSingular) {
   EXPECT_TRUE(solution.x.allFinite());
 }
 
-}  // namespace
+}  // namespace gmres_test
 }  // namespace bilevel::testing

@@ -5,7 +5,7 @@
 #include <adjoint/systems.hpp>
 
 namespace bilevel::testing {
-namespace {
+namespace minres_test {
 
 TEST(Minres, SolvesAnIndefiniteSystemAndSaysThatItIs) {
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
@@ -78,5 +78,5 @@ TEST(Minres, NeedsSymmetry) {
   EXPECT_THROW(Minres<Vec>().solve(a, Vec::Ones(2), nullptr), InvalidInput);
 }
 
-}  // namespace
+}  // namespace minres_test
 }  // namespace bilevel::testing

@@ -5,7 +5,7 @@
 #include <adjoint/systems.hpp>
 
 namespace bilevel::testing {
-namespace {
+namespace neumann_test {
 
 NeumannOptions cut_after(long terms, double step) {
   NeumannOptions options;
@@ -101,5 +101,5 @@ TEST(Neumann, TheZeroMatrixIsSingular) {
   EXPECT_EQ(Neumann<Vec>().solve(a, Vec::Ones(3), nullptr).status, Status::singular);
 }
 
-}  // namespace
+}  // namespace neumann_test
 }  // namespace bilevel::testing

@@ -5,7 +5,7 @@
 #include <adjoint/systems.hpp>
 
 namespace bilevel::testing {
-namespace {
+namespace nystrom_test {
 
 ConjugateGradientOptions preconditioning(long rank) {
   ConjugateGradientOptions options;
@@ -145,5 +145,5 @@ TEST(Nystrom, TheZeroMatrixIsSingular) {
             Status::singular);
 }
 
-}  // namespace
+}  // namespace nystrom_test
 }  // namespace bilevel::testing

@@ -11,7 +11,7 @@
 
 #include "program.hpp"
 
-namespace {
+namespace clean_test {
 
 using namespace program;
 
@@ -227,4 +227,4 @@ TEST(CleanCommand, CtrlCSavesAndSaysHowToGoOn) {
       << "its limit ended the run: more steps could go on from there";
 }
 
-}  // namespace
+}  // namespace clean_test

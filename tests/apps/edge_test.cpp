@@ -7,7 +7,7 @@
 #include "data_file.hpp"
 #include "program.hpp"
 
-namespace {
+namespace edge_test {
 
 using namespace program;
 
@@ -130,4 +130,4 @@ TEST(Edge, SmallAddressSpaces) {
 }
 #endif
 
-}  // namespace
+}  // namespace edge_test

@@ -12,7 +12,7 @@
 #include "data_file.hpp"
 #include "program.hpp"
 
-namespace {
+namespace interruption_test {
 
 using namespace program;
 using Clock = std::chrono::steady_clock;
@@ -132,4 +132,4 @@ TEST(Interruption, NoMomentIsABadOne) {
       times, seed, ended_in_order, killed, finished, longest);
 }
 
-}  // namespace
+}  // namespace interruption_test

@@ -11,7 +11,7 @@
 #include "data_file.hpp"
 #include "program.hpp"
 
-namespace {
+namespace kept_run_test {
 
 using namespace program;
 
@@ -216,4 +216,4 @@ TEST(KeptRun, CtrlCSavesAndSaysHowToGoOn) {
   }
 }
 
-}  // namespace
+}  // namespace kept_run_test

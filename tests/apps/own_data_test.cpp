@@ -5,7 +5,7 @@
 #include "data_file.hpp"
 #include "program.hpp"
 
-namespace {
+namespace own_data_test {
 
 using namespace program;
 
@@ -120,4 +120,4 @@ TEST(OwnData, WhatMakesNoSenseIsRefused) {
   }
 }
 
-}  // namespace
+}  // namespace own_data_test

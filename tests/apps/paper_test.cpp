@@ -5,7 +5,7 @@
 
 #include "program.hpp"
 
-namespace {
+namespace paper_test {
 
 using namespace program;
 
@@ -121,4 +121,4 @@ TEST(Paper, AFailingClaimStillGetsItsPage) {
   std::filesystem::remove(path);
 }
 
-}  // namespace
+}  // namespace paper_test

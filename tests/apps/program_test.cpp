@@ -17,7 +17,7 @@
 
 #include "program.hpp"
 
-namespace {
+namespace program_test {
 
 using namespace program;
 
@@ -453,4 +453,4 @@ TEST(Program, BlasUsesTheProcessorsWideVectors) {
 #endif
 }
 
-}  // namespace
+}  // namespace program_test

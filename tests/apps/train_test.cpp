@@ -8,7 +8,7 @@
 
 #include "program.hpp"
 
-namespace {
+namespace train_test {
 
 using namespace program;
 
@@ -193,4 +193,4 @@ TEST(TrainCommand, CtrlCKeepsTheRunAndResumeGoesOn) {
     EXPECT_EQ(part["epochs"][i]["train_error"], whole["epochs"][i]["train_error"]);
 }
 
-}  // namespace
+}  // namespace train_test

@@ -9,7 +9,7 @@
 #include "data_file.hpp"
 #include "program.hpp"
 
-namespace {
+namespace tune_test {
 
 using namespace program;
 
@@ -389,4 +389,4 @@ TEST(Tune, LargeCountsSettle) {
   }
 }
 
-}  // namespace
+}  // namespace tune_test

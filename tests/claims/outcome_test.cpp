@@ -14,7 +14,7 @@
 #include "claims/execute.hpp"
 
 namespace claims {
-namespace {
+namespace outcome_test {
 
 TEST(Outcome, HoldsOnlyIfSomethingWasCheckedAndEveryCheckHolds) {
   Outcome outcome;
@@ -165,5 +165,5 @@ TEST(Catalogue, EveryClaimSaysWhatItIs) {
   }
 }
 
-}  // namespace
+}  // namespace outcome_test
 }  // namespace claims

@@ -9,7 +9,7 @@
 #include "claims/execute.hpp"
 
 namespace claims {
-namespace {
+namespace planted_test {
 
 std::string with_failures(const Executed& executed) {
   std::string text = executed.outcome.measured;
@@ -121,5 +121,5 @@ TEST(Defects, AreAllFoundAndEveryClaimFindsSome) {
 
 #endif
 
-}  // namespace
+}  // namespace planted_test
 }  // namespace claims

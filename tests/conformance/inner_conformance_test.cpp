@@ -6,7 +6,7 @@
 #include <bilevel/bilevel.hpp>
 
 namespace bilevel {
-namespace {
+namespace inner_conformance_test {
 
 using Vec = Eigen::VectorXd;
 
@@ -62,5 +62,5 @@ TEST(InnerConformance, EverySolverSettlesEveryProblem) {
   }
 }
 
-}  // namespace
+}  // namespace inner_conformance_test
 }  // namespace bilevel

@@ -4,7 +4,7 @@
 #include "texts.hpp"
 
 namespace bilevel::data::testing {
-namespace {
+namespace array_test {
 
 const std::vector<double> six = {1, 2, 3, 4, 5, 6};
 
@@ -129,5 +129,5 @@ TEST(Npy, LongArraysInBothOrders) {
   EXPECT_EQ(rows_first.dense_rows()(rows - 1, 5), static_cast<double>(rows * columns - 2));
 }
 
-}  // namespace
+}  // namespace array_test
 }  // namespace bilevel::data::testing

@@ -4,7 +4,7 @@
 #include "texts.hpp"
 
 namespace bilevel::data::testing {
-namespace {
+namespace csv_test {
 
 TEST(Csv, HeaderNumbersAndTarget) {
   const Dataset data = read_text("a,b,y\n1,2.5,3\n-4,+5e-1,6\n");
@@ -232,5 +232,5 @@ TEST(Csv, RandomTablesComeBack) {
   }
 }
 
-}  // namespace
+}  // namespace csv_test
 }  // namespace bilevel::data::testing

@@ -4,7 +4,7 @@
 #include "texts.hpp"
 
 namespace bilevel::data::testing {
-namespace {
+namespace libsvm_test {
 
 ReadOptions stored(Storage storage) {
   ReadOptions options;
@@ -99,5 +99,5 @@ TEST(Libsvm, RandomMatricesComeBack) {
   }
 }
 
-}  // namespace
+}  // namespace libsvm_test
 }  // namespace bilevel::data::testing

@@ -6,7 +6,7 @@
 // Every malformed file gets a message with the place and the remedy. What is packed and cut off is in
 // source_test.cpp.
 namespace bilevel::data::testing {
-namespace {
+namespace malformed_test {
 
 TEST(Malformed, Csv) {
   expect_complaint("a,b,y\n1,2,3\n4,5\n", {}, "line 3 has 2 cells", "have 3", "ReadOptions.skip",
@@ -170,5 +170,5 @@ TEST(Malformed, WhatIsNoTable) {
   }
 }
 
-}  // namespace
+}  // namespace malformed_test
 }  // namespace bilevel::data::testing

@@ -9,7 +9,7 @@
 #include <bilevel/problems/kernels.hpp>
 
 namespace bilevel::data {
-namespace {
+namespace moments_test {
 
 constexpr unsigned seed = 31337;
 
@@ -131,5 +131,5 @@ TEST(Moments, RowsThatDoNotExist) {
   EXPECT_THROW(column_moments(sparse_of(x), {-1}), InvalidInput);
 }
 
-}  // namespace
+}  // namespace moments_test
 }  // namespace bilevel::data

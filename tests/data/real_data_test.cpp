@@ -8,7 +8,7 @@
 
 // Every file of the folder of real data has the counts that its README states.
 namespace bilevel::data {
-namespace {
+namespace real_data_test {
 
 std::string folder() {
   const char* const chosen = std::getenv("BILEVEL_DATA");
@@ -150,5 +150,5 @@ TEST_F(RealData, Csv) {
   EXPECT_EQ(load("omniglot/characters.tsv").rows(), 1623);
 }
 
-}  // namespace
+}  // namespace real_data_test
 }  // namespace bilevel::data

@@ -4,7 +4,7 @@
 #include "texts.hpp"
 
 namespace bilevel::data::testing {
-namespace {
+namespace source_test {
 
 // "a,b,y\n1,2,3\n4,5,6\n", packed.
 const std::string gzipped =
@@ -89,5 +89,5 @@ TEST(Source, PathsThatCannotBeRead) {
   }
 }
 
-}  // namespace
+}  // namespace source_test
 }  // namespace bilevel::data::testing

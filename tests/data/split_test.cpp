@@ -11,7 +11,7 @@
 #include <bilevel/outcome/violations.hpp>
 
 namespace bilevel::data {
-namespace {
+namespace split_test {
 
 std::vector<int> three_classes(Index rows) {
   std::vector<int> strata;
@@ -120,5 +120,5 @@ TEST(Split, RefusesWhatCannotBe) {
   EXPECT_THROW(assign_folds(3, 2, 1, &short_strata), InvalidInput);
 }
 
-}  // namespace
+}  // namespace split_test
 }  // namespace bilevel::data

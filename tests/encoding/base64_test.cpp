@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace bilevel {
-namespace {
+namespace base64_test {
 
 std::string encoded(const std::string& bytes) {
   std::string text;
@@ -35,5 +35,5 @@ TEST(Base64, WhatIsNoneIsRefused) {
   for (const char* text : {"A", "AB", "ABC", "AB!D", "A=BC", "ÄÄ=="}) EXPECT_FALSE(from_base64(text)) << text;
 }
 
-}  // namespace
+}  // namespace base64_test
 }  // namespace bilevel

@@ -8,7 +8,7 @@
 #include "refusal.hpp"
 
 namespace bilevel {
-namespace {
+namespace container_test {
 
 constexpr FileKind kind{"bilevel-example", 3};
 const std::string run = R"({"identity":"me","numbers":[1,2]})";
@@ -60,5 +60,5 @@ TEST(Container, OtherKindsAndVersionsAreRefusedByName) {
   EXPECT_NE(older.find("of version 1"), std::string::npos) << older;
 }
 
-}  // namespace
+}  // namespace container_test
 }  // namespace bilevel

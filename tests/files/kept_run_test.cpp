@@ -11,7 +11,7 @@
 #include "scratch.hpp"
 
 namespace bilevel {
-namespace {
+namespace kept_run_test {
 
 constexpr FileKind kind{"bilevel-test", 1};
 
@@ -60,5 +60,5 @@ TEST(KeptRun, OtherFilesAreLeftAlone) {
   EXPECT_TRUE(std::filesystem::exists(dated));
 }
 
-}  // namespace
+}  // namespace kept_run_test
 }  // namespace bilevel

@@ -18,7 +18,7 @@
 #include <conformance/translated.hpp>
 
 namespace bilevel {
-namespace {
+namespace agnostic_test {
 
 /// A problem that can only settle, springs and all; the estimator owns it.
 template <class V>
@@ -264,5 +264,5 @@ TEST(AgnosticNetwork, TheGradientIsThatOfTheWholeRelaxation) {
   }
 }
 
-}  // namespace
+}  // namespace agnostic_test
 }  // namespace bilevel

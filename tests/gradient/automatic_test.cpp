@@ -7,7 +7,7 @@
 #include <conformance/recurrent_net.hpp>
 
 namespace bilevel {
-namespace {
+namespace automatic_test {
 
 using Vec = Eigen::VectorXd;
 using Mat = Eigen::MatrixXd;
@@ -210,5 +210,5 @@ TEST(Automatic, RefusesBadOptions) {
   EXPECT_THROW(make_estimator<Vec>("auto", *problem, *inner, {.memory_limit = 0}), InvalidInput);
 }
 
-}  // namespace
+}  // namespace automatic_test
 }  // namespace bilevel

@@ -19,7 +19,7 @@
 #include <conformance/translated.hpp>
 
 namespace bilevel {
-namespace {
+namespace black_box_test {
 
 using Vec = Eigen::VectorXd;
 using conformance::BlockVector;
@@ -463,5 +463,5 @@ TEST(BlackBox, LearnsInsideTheOuterLoop) {
   }
 }
 
-}  // namespace
+}  // namespace black_box_test
 }  // namespace bilevel

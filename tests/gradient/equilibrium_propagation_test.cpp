@@ -12,7 +12,7 @@
 #include "settling.hpp"
 
 namespace bilevel {
-namespace {
+namespace equilibrium_propagation_test {
 
 using namespace nudged_tests;
 using problems::LogCosh;
@@ -275,5 +275,5 @@ TEST(EquilibriumPropagation, AgreesWithClosedFormsAtTheDefaults) {
   }
 }
 
-}  // namespace
+}  // namespace equilibrium_propagation_test
 }  // namespace bilevel

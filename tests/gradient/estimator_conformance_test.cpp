@@ -14,7 +14,7 @@
 #include <conformance/translated.hpp>
 
 namespace bilevel {
-namespace {
+namespace estimator_conformance_test {
 
 using Vec = Eigen::VectorXd;
 using conformance::BlockVector;
@@ -272,5 +272,5 @@ TYPED_TEST(OtherVectors, TheOuterLoopLearnsTheSameParameters) {
   EXPECT_LE((s.theta - *original->best_theta()).norm(), (single ? 2e-2 : 1e-6) * (1 + s.theta.norm()));
 }
 
-}  // namespace
+}  // namespace estimator_conformance_test
 }  // namespace bilevel

@@ -7,7 +7,7 @@
 #include <bilevel/problems/pitchfork.hpp>
 
 namespace bilevel {
-namespace {
+namespace false_trust_test {
 
 using Vec = Eigen::VectorXd;
 using Mat = Eigen::MatrixXd;
@@ -208,5 +208,5 @@ TEST(FalseTrust, AutoReturnsToItsFirstChoiceAfterABadPoint) {
   EXPECT_EQ(choice(1), "auto chose implicit-direct");
 }
 
-}  // namespace
+}  // namespace false_trust_test
 }  // namespace bilevel

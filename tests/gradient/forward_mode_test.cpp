@@ -17,7 +17,7 @@
 #include "inner/test_problems.hpp"
 
 namespace bilevel {
-namespace {
+namespace forward_mode_test {
 
 using Vec = Eigen::VectorXd;
 using unrolled_tests::make_step;
@@ -133,5 +133,5 @@ TEST(RunCertificates, RigorousBoundsHoldOverRandomDraws) {
   EXPECT_LT(ratios[0].front(), 10);
 }
 
-}  // namespace
+}  // namespace forward_mode_test
 }  // namespace bilevel

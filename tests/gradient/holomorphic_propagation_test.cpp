@@ -22,7 +22,7 @@
 #include "holomorphic_test_problems.hpp"
 
 namespace bilevel {
-namespace {
+namespace holomorphic_propagation_test {
 
 using conformance::BlockVector;
 using conformance::Translated;
@@ -300,5 +300,5 @@ TYPED_TEST(HolomorphicOnOtherVectors, TheGradientIsTheSame) {
   }
 }
 
-}  // namespace
+}  // namespace holomorphic_propagation_test
 }  // namespace bilevel

@@ -11,7 +11,7 @@
 #include "holomorphic_test_problems.hpp"
 
 namespace bilevel {
-namespace {
+namespace holomorphic_trust_test {
 
 using namespace holomorphic_test;
 
@@ -184,5 +184,5 @@ TEST(HolomorphicTrust, OptionsAndProblemsThatDoNotFitAreRefused) {
   EXPECT_THROW(estimator.set_tolerances(1e-8, 0), InvalidInput);
 }
 
-}  // namespace
+}  // namespace holomorphic_trust_test
 }  // namespace bilevel

@@ -10,7 +10,7 @@
 #include <bilevel/problems/quadratic.hpp>
 
 namespace bilevel {
-namespace {
+namespace inherited_test {
 
 using Vec = Eigen::VectorXd;
 
@@ -133,5 +133,5 @@ TEST(Inherited, AnInnerSolverThatLeavesNothingIsRefusedAtOnce) {
   }
 }
 
-}  // namespace
+}  // namespace inherited_test
 }  // namespace bilevel

@@ -12,7 +12,7 @@
 #include "settling.hpp"
 
 namespace bilevel {
-namespace {
+namespace nudge_strength_test {
 
 using namespace nudged_tests;
 using conformance::BlockVector;
@@ -148,5 +148,5 @@ TEST(NudgeStrength, RandomSignsAreReproducibleAndCancelTheBias) {
   EXPECT_LE((0.5 * (up + down) - truth).norm(), 0.01 * (up - truth).norm());
 }
 
-}  // namespace
+}  // namespace nudge_strength_test
 }  // namespace bilevel

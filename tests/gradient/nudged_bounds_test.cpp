@@ -18,7 +18,7 @@
 #include "settling.hpp"
 
 namespace bilevel {
-namespace {
+namespace nudged_bounds_test {
 
 using namespace nudged_tests;
 
@@ -182,5 +182,5 @@ TEST(EquilibriumPropagationBounds, AreReachedInOneDimension) {
   EXPECT_GT(rounding, 0.01);
 }
 
-}  // namespace
+}  // namespace nudged_bounds_test
 }  // namespace bilevel

@@ -11,7 +11,7 @@
 #include "settling.hpp"
 
 namespace bilevel {
-namespace {
+namespace nudged_trust_test {
 
 using namespace nudged_tests;
 
@@ -215,5 +215,5 @@ TEST(EquilibriumPropagationTrust, NotANumberIsNamed) {
   }
 }
 
-}  // namespace
+}  // namespace nudged_trust_test
 }  // namespace bilevel

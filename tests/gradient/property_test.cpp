@@ -14,7 +14,7 @@
 #include <bilevel/problems/ridge.hpp>
 
 namespace bilevel {
-namespace {
+namespace property_test {
 
 using Vec = Eigen::VectorXd;
 using Long = long double;
@@ -247,5 +247,5 @@ TEST(Certificate, TheoremsBoundIsThePapersFormula) {
   EXPECT_NEAR(c.delta, residual.norm() / mu, 1e-6 * c.delta);
 }
 
-}  // namespace
+}  // namespace property_test
 }  // namespace bilevel

@@ -7,7 +7,7 @@
 #include <conformance/recurrent_net.hpp>
 
 namespace bilevel {
-namespace {
+namespace sensitivity_test {
 
 using Vec = Eigen::VectorXd;
 using Mat = Eigen::MatrixXd;
@@ -97,5 +97,5 @@ TEST(ImplicitLayer, LearnsABiasThatReachesTheTarget) {
   EXPECT_LT(s.outer_value, 0.1 * s.history.front().outer_value);
 }
 
-}  // namespace
+}  // namespace sensitivity_test
 }  // namespace bilevel

@@ -7,7 +7,7 @@
 #include <bilevel/gradient/impl/spectrum.hpp>
 
 namespace bilevel {
-namespace {
+namespace spectrum_test {
 
 TEST(DenseSpectrum, OfASymmetricMatrixIsItsEigenvalues) {
   Eigen::Matrix2d a;
@@ -66,5 +66,5 @@ TEST(Spectrum, TheLargestRelativeEigenvalueIsBoundedClosely) {
   EXPECT_TRUE(std::isnan(largest_relative(indefinite, Eigen::MatrixXd::Identity(4, 4), 0, 1)));
 }
 
-}  // namespace
+}  // namespace spectrum_test
 }  // namespace bilevel

@@ -6,7 +6,7 @@
 #include <bilevel/outcome/violations.hpp>
 
 namespace bilevel {
-namespace {
+namespace stencil_test {
 
 using Fractions = std::vector<Fraction>;
 
@@ -52,5 +52,5 @@ TEST(Stencil, RefusesOtherNumbersOfPoints) {
   for (int p : {-1, 0, 1, 9, 100}) EXPECT_THROW(Stencil::forward(p), InvalidInput) << p;
 }
 
-}  // namespace
+}  // namespace stencil_test
 }  // namespace bilevel

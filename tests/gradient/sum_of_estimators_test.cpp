@@ -14,7 +14,7 @@
 
 
 namespace bilevel {
-namespace {
+namespace sum_of_estimators_test {
 
 using Vec = Eigen::VectorXd;
 using problems::Ridge;
@@ -286,5 +286,5 @@ TEST(SumOfEstimators, TheSameBitsWithAnyNumberOfThreads) {
   }
 }
 
-}  // namespace
+}  // namespace sum_of_estimators_test
 }  // namespace bilevel

@@ -13,7 +13,7 @@
 #include <gradient/propagation_names.hpp>
 
 namespace bilevel {
-namespace {
+namespace trust_test {
 
 using Vec = Eigen::VectorXd;
 
@@ -445,5 +445,5 @@ TEST(Trust, VerdictFollowsItsDefinition) {
   EXPECT_EQ(verdict(0, 1, 1, true), Verdict::untrusted);
 }
 
-}  // namespace
+}  // namespace trust_test
 }  // namespace bilevel

@@ -20,7 +20,7 @@
 #include "inner/test_problems.hpp"
 
 namespace bilevel {
-namespace {
+namespace unrolled_test {
 
 using Vec = Eigen::VectorXd;
 using conformance::BlockVector;
@@ -385,5 +385,5 @@ TYPED_TEST(UnrolledOn, OtherVectorsGivesTheSame) {
   }
 }
 
-}  // namespace
+}  // namespace unrolled_test
 }  // namespace bilevel

@@ -11,7 +11,7 @@
 #if BILEVEL_COUNTS_ALLOCATIONS
 
 namespace bilevel {
-namespace {
+namespace allocation_test {
 
 using conformance::allocations;
 using inner_tests::Vec;
@@ -93,7 +93,7 @@ TEST(Allocation, NoneInsideAStepThatIsDifferentiated) {
     }
 }
 
-}  // namespace
+}  // namespace allocation_test
 }  // namespace bilevel
 
 #else

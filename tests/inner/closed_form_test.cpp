@@ -7,7 +7,7 @@
 #include "inner/test_problems.hpp"
 
 namespace bilevel {
-namespace {
+namespace closed_form_test {
 
 using inner_tests::Vec;
 
@@ -107,5 +107,5 @@ TEST(EveryVector, AVectorOutsideOfEigenReachesTheClosedForm) {
                                                1e-10, 1e-9);
 }
 
-}  // namespace
+}  // namespace closed_form_test
 }  // namespace bilevel

@@ -8,7 +8,7 @@
 #include "inner/test_problems.hpp"
 
 namespace bilevel {
-namespace {
+namespace input_test {
 
 using inner_tests::double_well;
 using inner_tests::MadeD;
@@ -130,5 +130,5 @@ TEST(Input, NewtonRefusesToAssembleALargeMatrix) {
               AllOf(HasSubstr("|phi| = 12 exceeds max_assembled = 10"), HasSubstr("use trust-region")));
 }
 
-}  // namespace
+}  // namespace input_test
 }  // namespace bilevel

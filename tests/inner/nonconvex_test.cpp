@@ -8,7 +8,7 @@
 #include "inner/test_problems.hpp"
 
 namespace bilevel {
-namespace {
+namespace nonconvex_test {
 
 using inner_tests::double_well;
 using inner_tests::Recurrent;
@@ -171,5 +171,5 @@ TEST(Step, LengthFromTheConstantsOrFromThePowerMethod) {
   EXPECT_THAT(u.message, HasSubstr("set step"));
 }
 
-}  // namespace
+}  // namespace nonconvex_test
 }  // namespace bilevel

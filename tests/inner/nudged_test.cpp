@@ -5,7 +5,7 @@
 #include "inner/test_problems.hpp"
 
 namespace bilevel {
-namespace {
+namespace nudged_test {
 
 using inner_tests::double_well;
 using inner_tests::Vec;
@@ -63,5 +63,5 @@ TEST(Nudged, NamesTheOracleToBlame) {
   EXPECT_EQ(overflow->status, Status::diverged);
 }
 
-}  // namespace
+}  // namespace nudged_test
 }  // namespace bilevel

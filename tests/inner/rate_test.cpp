@@ -7,7 +7,7 @@
 #include "inner/test_problems.hpp"
 
 namespace bilevel {
-namespace {
+namespace rate_test {
 
 using inner_tests::Vec;
 
@@ -110,5 +110,5 @@ TEST(Rate, AndersonOnALinearProblemEndsLikeGmres) {
   EXPECT_LE(s.iterations, 8) << s.message;
 }
 
-}  // namespace
+}  // namespace rate_test
 }  // namespace bilevel

@@ -8,7 +8,7 @@
 #include "inner/test_problems.hpp"
 
 namespace bilevel {
-namespace {
+namespace status_test {
 
 using inner_tests::double_well;
 using inner_tests::hill;
@@ -218,5 +218,5 @@ TEST(NotFinite, PlusInfinityOutsideOfTheDomainOnlyShortensASearch) {
   }
 }
 
-}  // namespace
+}  // namespace status_test
 }  // namespace bilevel

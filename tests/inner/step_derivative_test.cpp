@@ -21,7 +21,7 @@
 #include "inner/test_problems.hpp"
 
 namespace bilevel {
-namespace {
+namespace step_derivative_test {
 
 using conformance::BlockVector;
 
@@ -240,5 +240,5 @@ TEST(Revolve, ReachesBinomialLengths) {
   EXPECT_EQ(Revolve(1000000000, 1000000000).forward_steps(), 999999999);
 }
 
-}  // namespace
+}  // namespace step_derivative_test
 }  // namespace bilevel

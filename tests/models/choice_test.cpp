@@ -14,7 +14,7 @@
 #include "task.hpp"
 
 namespace bilevel::models {
-namespace {
+namespace choice_test {
 
 using Mat = Eigen::MatrixXd;
 
@@ -379,5 +379,5 @@ TEST(Choice, AnInterruptedChoiceGoesOnToTheSameBits) {
   }
 }
 
-}  // namespace
+}  // namespace choice_test
 }  // namespace bilevel::models

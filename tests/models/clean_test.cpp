@@ -21,7 +21,7 @@
 #include "task.hpp"
 
 namespace bilevel::models {
-namespace {
+namespace clean_test {
 
 std::string digits() {
   const char* named = std::getenv("BILEVEL_DATA");
@@ -412,5 +412,5 @@ TEST(CleanFile, RefusesWhatHasNoLines) {
   EXPECT_NE(says("csv").find("labels.txt"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace clean_test
 }  // namespace bilevel::models

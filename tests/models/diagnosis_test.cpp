@@ -17,7 +17,7 @@
 #include "models/folds.hpp"
 
 namespace bilevel::models {
-namespace {
+namespace diagnosis_test {
 
 using Mat = Eigen::MatrixXd;
 constexpr std::uint64_t seed = 3;
@@ -432,5 +432,5 @@ TEST(DataProblem, LassoIsAnEquilibrium) {
   EXPECT_THROW(gradient("ep-central"), InvalidInput);
 }
 
-}  // namespace
+}  // namespace diagnosis_test
 }  // namespace bilevel::models

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 namespace bilevel::models {
-namespace {
+namespace gather_test {
 
 /// Columns of two values, the rarer one, which is 1, in this share of the cells.
 bilevel::data::Dataset flags(Index rows, Index columns, double share, std::uint64_t seed) {
@@ -47,5 +47,5 @@ TEST(Gather, CommonValuesAreThoseOfMostCellsHoweverManyRows) {
   for (Index j = 0; j < 30; ++j) EXPECT_EQ((*mixed)[j], j == 3 ? 0.5 : -static_cast<double>(j)) << j;
 }
 
-}  // namespace
+}  // namespace gather_test
 }  // namespace bilevel::models

@@ -15,7 +15,7 @@
 #include "table.hpp"
 
 namespace bilevel::models {
-namespace {
+namespace in_memory_test {
 
 std::vector<std::string> labels_of_table(const Table& table) {
   std::vector<std::string> labels;
@@ -181,5 +181,5 @@ TEST(InMemory, TablesThatDoNotFitAreRefused) {
   EXPECT_THROW(bilevel::data::make_dataset(x, Eigen::VectorXd::Zero(4), {"one", "one"}), InvalidInput);
 }
 
-}  // namespace
+}  // namespace in_memory_test
 }  // namespace bilevel::models

@@ -20,7 +20,7 @@
 #include "models/judged.hpp"
 
 namespace bilevel::models {
-namespace {
+namespace model_file_test {
 
 using Json = nlohmann::ordered_json;
 
@@ -298,5 +298,5 @@ TEST_F(ModelFile, DamagedOnesAreRefused) {
   EXPECT_THROW(SavedModel::load(scratch("no_model")), InvalidInput);
 }
 
-}  // namespace
+}  // namespace model_file_test
 }  // namespace bilevel::models

@@ -9,7 +9,7 @@
 #include "table.hpp"
 
 namespace bilevel::models {
-namespace {
+namespace options_test {
 
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
@@ -106,5 +106,5 @@ TEST(Control, ACallbackSeesEveryEvaluationAndStopsTheRun) {
   EXPECT_TRUE(cut.chosen.fitted);
 }
 
-}  // namespace
+}  // namespace options_test
 }  // namespace bilevel::models

@@ -10,7 +10,7 @@
 #include "table.hpp"
 
 namespace bilevel::models {
-namespace {
+namespace prepared_model_test {
 
 TEST(Prepared, TheModelFollowsFromTheTarget) {
   std::string whole = "a,b,target\n";
@@ -162,5 +162,5 @@ TEST(Prepared, SaysWhatIsWrongAndWhatToDo) {
   }
 }
 
-}  // namespace
+}  // namespace prepared_model_test
 }  // namespace bilevel::models

@@ -14,7 +14,7 @@
 #include "table.hpp"
 
 namespace bilevel::models {
-namespace {
+namespace prepared_test {
 
 using bilevel::data::Missing;
 using bilevel::data::Storage;
@@ -338,5 +338,5 @@ TEST(Prepared, MissingCellsGetTheMeanOfTheTrainingRows) {
     }
 }
 
-}  // namespace
+}  // namespace prepared_test
 }  // namespace bilevel::models

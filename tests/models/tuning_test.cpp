@@ -24,7 +24,7 @@
 #include "task.hpp"
 
 namespace bilevel::models {
-namespace {
+namespace tuning_test {
 
 using bilevel::problems::kernels::Loss;
 
@@ -544,5 +544,5 @@ INSTANTIATE_TEST_SUITE_P(Tuning, OnRealData,
                            return text;
                          });
 
-}  // namespace
+}  // namespace tuning_test
 }  // namespace bilevel::models

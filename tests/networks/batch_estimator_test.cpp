@@ -6,7 +6,7 @@
 
 #include "networks/training/certificate_sampler.hpp"
 
-namespace {
+namespace batch_estimator_test {
 
 using namespace training_cases;
 using Vector = Eigen::VectorXf;
@@ -319,4 +319,4 @@ TEST(CertificateSampler, AnAttemptThatTakesTooLongIsCounted) {
   EXPECT_FALSE(CertificateSampler(*b.estimator, 1, now).certify(theta, e, 0, 10));
 }
 
-}  // namespace
+}  // namespace batch_estimator_test

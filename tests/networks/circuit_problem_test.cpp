@@ -14,7 +14,7 @@
 #include "network_cases.hpp"
 
 namespace bilevel::networks {
-namespace {
+namespace circuit_problem_test {
 
 using Vec = Eigen::VectorXd;
 using Mat = Eigen::MatrixXd;
@@ -188,5 +188,5 @@ TEST(LayeredCircuit, NamesWhatItRefuses) {
   EXPECT_EQ(text({.sizes = {3, 2, 1}, .gains = {4}}), "");
 }
 
-}  // namespace
+}  // namespace circuit_problem_test
 }  // namespace bilevel::networks

@@ -10,7 +10,7 @@
 #include "networks/random_circuit.hpp"
 
 namespace bilevel::networks {
-namespace {
+namespace circuit_test {
 
 using Vec = Eigen::VectorXd;
 
@@ -234,5 +234,5 @@ TEST(Netlist, StatesEveryElement) {
   EXPECT_THROW(netlist(c, {.reltol = -1}), InvalidInput);
 }
 
-}  // namespace
+}  // namespace circuit_test
 }  // namespace bilevel::networks

@@ -8,7 +8,7 @@
 
 #include <refusal.hpp>
 
-namespace {
+namespace holomorphic_test {
 
 using namespace network_cases;
 
@@ -147,4 +147,4 @@ TEST(HolomorphicPropagation, UnitsThatAreNotAnalyticAreRefused) {
               std::string::npos);
 }
 
-}  // namespace
+}  // namespace holomorphic_test

@@ -8,7 +8,7 @@
 
 #include <refusal.hpp>
 
-namespace {
+namespace network_problem_test {
 
 using namespace network_cases;
 
@@ -265,4 +265,4 @@ TEST(NetworkProblem, BadInputIsNamed) {
             std::string::npos);
 }
 
-}  // namespace
+}  // namespace network_problem_test

@@ -12,7 +12,7 @@
 
 #include <conformance/allocation_counter.hpp>
 
-namespace {
+namespace propagation_test {
 
 using namespace network_cases;
 using bilevel::Nudge;
@@ -337,4 +337,4 @@ TEST(InitialParameters, CircuitsBeginWithFewNeighbours) {
   }
 }
 
-}  // namespace
+}  // namespace propagation_test

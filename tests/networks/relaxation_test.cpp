@@ -7,7 +7,7 @@
 
 #include <refusal.hpp>
 
-namespace {
+namespace relaxation_test {
 
 using namespace network_cases;
 
@@ -110,4 +110,4 @@ TEST(Relaxation, NegativeConductancesAreRefused) {
     EXPECT_NE(said.find("a conductance is -3"), std::string::npos) << said;
 }
 
-}  // namespace
+}  // namespace relaxation_test

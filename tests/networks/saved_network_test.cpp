@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace {
+namespace saved_network_test {
 
 using namespace training_cases;
 
@@ -156,4 +156,4 @@ TEST(SavedNetwork, NamesThatAreNoUtf8AreWrittenAllTheSame) {
   EXPECT_EQ(back.theta, network.theta);
 }
 
-}  // namespace
+}  // namespace saved_network_test

@@ -5,7 +5,7 @@
 
 #include "networks/training/kept_training.hpp"
 
-namespace {
+namespace stopped_training_test {
 
 using namespace training_cases;
 
@@ -221,4 +221,4 @@ TEST(Train, ToResumeOneMustSayWhere) {
   EXPECT_COMPLAINT(train(data, task, {.resume = true}), "train.resume = true needs a `checkpoint`");
 }
 
-}  // namespace
+}  // namespace stopped_training_test

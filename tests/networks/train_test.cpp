@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-namespace {
+namespace train_test {
 
 using namespace training_cases;
 
@@ -181,4 +181,4 @@ TEST(Train, Mnist) {
   EXPECT_LE(result.epochs.back().test_error, 0.065);
 }
 
-}  // namespace
+}  // namespace train_test

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-namespace {
+namespace training_data_test {
 
 using namespace training_cases;
 
@@ -172,4 +172,4 @@ TEST(TrainingData, MadeByHandIsChecked) {
   EXPECT_COMPLAINT(train(bad, task), "train.probe = 8 must be 0 where there are no test rows");
 }
 
-}  // namespace
+}  // namespace training_data_test

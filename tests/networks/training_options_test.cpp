@@ -2,7 +2,7 @@
 
 #include "networks/training/defaults.hpp"
 
-namespace {
+namespace training_options_test {
 
 using namespace training_cases;
 
@@ -133,4 +133,4 @@ TEST(TrainOptions, WeightsToBeginWithMustFit) {
   }
 }
 
-}  // namespace
+}  // namespace training_options_test

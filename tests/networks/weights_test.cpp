@@ -7,7 +7,7 @@
 
 #include "networks/training/weights.hpp"
 
-namespace {
+namespace weights_test {
 
 using namespace training_cases;
 
@@ -92,4 +92,4 @@ TEST(WeightSteps, AdamIsThatOfTheOtherRooms) {
   EXPECT_LT((weights - expected).cwiseAbs().maxCoeff(), 1e-5f);
 }
 
-}  // namespace
+}  // namespace weights_test

@@ -8,7 +8,7 @@
 #include <bilevel/adjoint/linear_run.hpp>
 #include <bilevel/networks/propagation.hpp>
 
-namespace {
+namespace wide_layers_test {
 
 using namespace network_cases;
 using bilevel::Nudge;
@@ -88,4 +88,4 @@ TEST(WideLayers, PropagationIsTheEstimatorOfTheLibrary) {
   }
 }
 
-}  // namespace
+}  // namespace wide_layers_test

@@ -11,7 +11,7 @@
 #include "networks/random_circuit.hpp"
 
 namespace bilevel::networks {
-namespace {
+namespace agreement_test {
 
 TEST(NgspiceAgreement, RandomCircuitsRestAtTheSameVoltages) {
   double worst = 0, worst_residual = 0, worst_theirs = 0;
@@ -70,5 +70,5 @@ TEST(NgspiceAgreement, TheNetlistOfAResistiveNetworkRestsWhereItDoes) {
   }
 }
 
-}  // namespace
+}  // namespace agreement_test
 }  // namespace bilevel::networks

@@ -13,7 +13,7 @@
 #include <refusal.hpp>
 
 namespace bilevel::networks {
-namespace {
+namespace ngspice_solver_test {
 
 using Vec = Eigen::VectorXd;
 using Mat = Eigen::MatrixXd;
@@ -180,5 +180,5 @@ TEST(NgspiceSolver, AnNgspiceThatEndsItselfEndsNothingElse) {
               "it stopped for good and can be used again only by another");
 }
 
-}  // namespace
+}  // namespace ngspice_solver_test
 }  // namespace bilevel::networks

@@ -19,7 +19,7 @@
 #include <bilevel/outer/solve.hpp>
 
 namespace bilevel::networks {
-namespace {
+namespace training_test {
 
 using Vec = Eigen::VectorXd;
 using Mat = Eigen::MatrixXd;
@@ -162,5 +162,5 @@ TEST(NgspiceTraining, LearnsDigits) {
   EXPECT_LE(seconds, 60);
 }
 
-}  // namespace
+}  // namespace training_test
 }  // namespace bilevel::networks

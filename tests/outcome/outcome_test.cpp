@@ -19,7 +19,7 @@
 #include "scratch.hpp"
 
 namespace bilevel {
-namespace {
+namespace outcome_test {
 
 TEST(Status, EveryCodeHasItsOwnNameAndSentence) {
   std::set<std::string_view> names, sentences;
@@ -146,5 +146,5 @@ TEST(ReadFile, WhatIsNoJsonIsNotReadToItsEnd) {
   EXPECT_EQ(read_json_file(scratch("none.json")), std::nullopt);
 }
 
-}  // namespace
+}  // namespace outcome_test
 }  // namespace bilevel

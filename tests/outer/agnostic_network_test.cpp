@@ -10,7 +10,7 @@
 #include <conformance/hopfield_box.hpp>
 
 namespace bilevel {
-namespace {
+namespace agnostic_network_test {
 
 using Vec = Eigen::VectorXd;
 
@@ -72,5 +72,5 @@ TEST(AgnosticNetwork, LearnsByPlainDescentOnTheKnobs) {
   }
 }
 
-}  // namespace
+}  // namespace agnostic_network_test
 }  // namespace bilevel

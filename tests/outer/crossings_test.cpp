@@ -19,7 +19,7 @@
 #include <conformance/crossing_vector.hpp>
 
 namespace bilevel {
-namespace {
+namespace crossings_test {
 
 using conformance::CrossingVector;
 
@@ -193,5 +193,5 @@ INSTANTIATE_TEST_SUITE_P(Methods, Crossings, ::testing::Values("auto", "implicit
                            return name;
                          });
 
-}  // namespace
+}  // namespace crossings_test
 }  // namespace bilevel

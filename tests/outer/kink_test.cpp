@@ -14,7 +14,7 @@
 #include <bilevel/outer/solve.hpp>
 
 namespace bilevel {
-namespace {
+namespace kink_test {
 
 using Vec = Eigen::VectorXd;
 
@@ -248,5 +248,5 @@ TEST(Kink, ASearchThatIsInterruptedAtEveryPointEndsWithTheSameBits) {
   std::filesystem::remove(options.checkpoint);
 }
 
-}  // namespace
+}  // namespace kink_test
 }  // namespace bilevel

@@ -11,7 +11,7 @@
 #include <scratch.hpp>
 
 namespace bilevel {
-namespace {
+namespace minimise_test {
 
 using Vec = Eigen::VectorXd;
 using Mat = Eigen::MatrixXd;
@@ -390,5 +390,5 @@ TEST(Choices, NamesAndObjectsGoBothWays) {
               !differentiable(FixedPointOptions{}));
 }
 
-}  // namespace
+}  // namespace minimise_test
 }  // namespace bilevel

@@ -6,7 +6,7 @@
 #include <bilevel/outer/optimizer.hpp>
 
 namespace bilevel {
-namespace {
+namespace optimizer_test {
 
 using Vec = Eigen::VectorXd;
 using Function = std::function<double(const Vec&, Vec&)>;
@@ -185,5 +185,5 @@ TEST(Optimizer, BadOptionsAreNamed) {
   EXPECT_FALSE((Box{Vec::Constant(3, 1), {}}.validate(2).empty()));
 }
 
-}  // namespace
+}  // namespace optimizer_test
 }  // namespace bilevel

@@ -12,7 +12,7 @@
 #include <conformance/translated.hpp>
 
 namespace bilevel {
-namespace {
+namespace search_test {
 
 using Vec = Eigen::VectorXd;
 
@@ -372,5 +372,5 @@ TYPED_TEST(SearchVectors, OtherVectorsFindTheSameParameters) {
       << s.message;
 }
 
-}  // namespace
+}  // namespace search_test
 }  // namespace bilevel

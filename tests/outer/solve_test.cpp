@@ -11,7 +11,7 @@
 #include <bilevel/problems/quadratic.hpp>
 
 namespace bilevel {
-namespace {
+namespace solve_test {
 
 using Vec = Eigen::VectorXd;
 
@@ -420,5 +420,5 @@ TEST(Checkpoint, AFolderThatCannotBeWrittenIsSaidBeforeWorkStarts) {
   }
 }
 
-}  // namespace
+}  // namespace solve_test
 }  // namespace bilevel

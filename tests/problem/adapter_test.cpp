@@ -11,7 +11,7 @@
 #include <bilevel/problem/functions.hpp>
 #include <bilevel/space/eigen.hpp>
 
-namespace {
+namespace adapter_test {
 
 using namespace bilevel;
 using Vec = Eigen::VectorXd;
@@ -339,4 +339,4 @@ TEST(Functions, ResidualLambdasAreAnEquilibrium) {
   EXPECT_EQ(refusal(f), "functions.residual = (empty) must be set");
 }
 
-}  // namespace
+}  // namespace adapter_test

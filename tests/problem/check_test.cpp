@@ -11,7 +11,7 @@
 #include <conformance/translated.hpp>
 #include <problem/planted.hpp>
 
-namespace {
+namespace check_test {
 
 using namespace bilevel;
 using Names = std::set<std::string>;
@@ -320,4 +320,4 @@ TEST(Ladder, FindsThePlateauOfSmoothFunctions) {
   EXPECT_TRUE(std::isnan(differentiate_on_ladder([](double) { return unknown; }, 1.0, u).value));
 }
 
-}  // namespace
+}  // namespace check_test

@@ -4,7 +4,7 @@
 
 #include <problem/planted.hpp>
 
-namespace {
+namespace differenced_test {
 
 using namespace bilevel;
 
@@ -81,4 +81,4 @@ TEST(Differenced, AZeroDirectionGivesZero) {
   EXPECT_EQ(out, zero);
 }
 
-}  // namespace
+}  // namespace differenced_test

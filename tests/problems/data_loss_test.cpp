@@ -12,7 +12,7 @@
 #include "linear_model_checks.hpp"
 
 namespace bilevel::problems {
-namespace {
+namespace data_loss_test {
 
 using checks::gaussian;
 using checks::LongMat;
@@ -458,5 +458,5 @@ TEST(DataLoss, TheMatrixOfSoftmaxIsTheSameFromDenseAndSparseRowsAndForAnyThreads
   EXPECT_LE((found[0] - found[2]).norm(), 1e-14 * found[0].norm());
 }
 
-}  // namespace
+}  // namespace data_loss_test
 }  // namespace bilevel::problems

@@ -2,7 +2,7 @@
 
 #include <problems/reference.hpp>
 
-namespace {
+namespace duopoly_test {
 
 using namespace reference;
 using bilevel::problems::Duopoly;
@@ -77,4 +77,4 @@ TEST(Duopoly, OptionsAreValidated) {
   EXPECT_THROW(Duopoly({.follower_cost = -1}), bilevel::InvalidInput);
 }
 
-}  // namespace
+}  // namespace duopoly_test

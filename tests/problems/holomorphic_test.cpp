@@ -16,7 +16,7 @@
 #include "../../src/problems/complex_functions.hpp"
 
 namespace bilevel {
-namespace {
+namespace holomorphic_test {
 
 using Vec = Eigen::VectorXd;
 using Complex = std::complex<double>;
@@ -198,5 +198,5 @@ TEST(Holomorphic, WrappersPassItOnAndCount) {
   EXPECT_EQ(none.holomorphic(), nullptr);
 }
 
-}  // namespace
+}  // namespace holomorphic_test
 }  // namespace bilevel

@@ -13,7 +13,7 @@
 #include "kernels_on.hpp"
 
 namespace bilevel::problems {
-namespace {
+namespace kernels_allocation_test {
 
 using Vec = Eigen::VectorXd;
 using conformance::allocations;
@@ -118,5 +118,5 @@ TEST(Allocation, SparseAndSoftmaxPassesAllocateNothingOnceTheWorkspaceIsMade) {
   }
 }
 
-}  // namespace
+}  // namespace kernels_allocation_test
 }  // namespace bilevel::problems

@@ -13,7 +13,7 @@
 #include "loss_reference.hpp"
 
 namespace bilevel::problems {
-namespace {
+namespace kernels_losses_test {
 
 using kernels::Loss;
 using Vec = Eigen::VectorXd;
@@ -124,5 +124,5 @@ TEST_P(LossesOn, ARowOfWeightZeroAddsNothingEvenWhereItsLossIsInfinite) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, LossesOn, every_target(), name_of_target);
 
-}  // namespace
+}  // namespace kernels_losses_test
 }  // namespace bilevel::problems

@@ -14,7 +14,7 @@
 #include "kernels_on.hpp"
 
 namespace bilevel::problems {
-namespace {
+namespace kernels_softmax_test {
 
 using kernels::SoftmaxWorkspace;
 using kernels::SparseView;
@@ -272,5 +272,5 @@ TEST(Softmax, RefusesAWorkspaceOfAnotherNumberOfClasses) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, SoftmaxOn, every_target(), name_of_target);
 
-}  // namespace
+}  // namespace kernels_softmax_test
 }  // namespace bilevel::problems

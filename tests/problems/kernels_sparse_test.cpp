@@ -12,7 +12,7 @@
 #include "loss_reference.hpp"
 
 namespace bilevel::problems {
-namespace {
+namespace kernels_sparse_test {
 
 using kernels::Loss;
 using kernels::SparseView;
@@ -165,5 +165,5 @@ TEST(SparseKernels, PartialSumsStayBelowHalfOfTheMatrix) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, SparseKernelsOn, every_target(), name_of_target);
 
-}  // namespace
+}  // namespace kernels_sparse_test
 }  // namespace bilevel::problems

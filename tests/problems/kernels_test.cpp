@@ -16,7 +16,7 @@
 #include "loss_reference.hpp"
 
 namespace bilevel::problems {
-namespace {
+namespace kernels_test {
 
 using kernels::Loss;
 using kernels::Target;
@@ -157,7 +157,8 @@ TEST_P(KernelsOn, HessianProductsAgreeWithNaiveLoopsInLongDouble) {
 
 TEST_P(KernelsOn, TheNumberOfThreadsChangesNoBit) {
   std::mt19937_64 engine(seed + 2);
-  for (const auto& [n, d] : {std::pair<Index, Index>{20011, 22}, {5000, 64}, {3001, 150}, {700, 300}}) {
+  for (const auto& size : {std::pair<Index, Index>{20011, 22}, {5000, 64}, {3001, 150}, {700, 300}}) {
+    const Index n = size.first, d = size.second;
     SCOPED_TRACE(testing::Message() << n << " x " << d << ", seed " << seed + 2);
     Case c(n, d, engine);
     struct Result {
@@ -268,5 +269,5 @@ TEST(Kernels, RefuseZeroThreads) {
   EXPECT_THROW(kernels::set_threads(0), InvalidInput);
 }
 
-}  // namespace
+}  // namespace kernels_test
 }  // namespace bilevel::problems

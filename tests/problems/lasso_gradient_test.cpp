@@ -7,7 +7,7 @@
 
 #include "lasso_cases.hpp"
 
-namespace {
+namespace lasso_gradient_test {
 
 using namespace lasso_cases;
 using bilevel::Kind;
@@ -303,4 +303,4 @@ TEST(LassoGradient, CurvatureIsWhatItsPartsSay) {
   }
 }
 
-}  // namespace
+}  // namespace lasso_gradient_test

@@ -11,7 +11,7 @@
 
 #include "lasso_cases.hpp"
 
-namespace {
+namespace lasso_test {
 
 using namespace lasso_cases;
 
@@ -241,4 +241,4 @@ TEST(Lasso, SettlesOnLeukemiaInWellUnderASecond) {
   }
 }
 
-}  // namespace
+}  // namespace lasso_test

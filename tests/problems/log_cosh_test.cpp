@@ -6,7 +6,7 @@
 
 #include <problems/reference.hpp>
 
-namespace {
+namespace log_cosh_test {
 
 using namespace reference;
 using bilevel::problems::LogCosh;
@@ -206,4 +206,4 @@ TEST(LogCosh, OptionsAndSizesAreValidated) {
   EXPECT_THROW(LogCosh(h, j, y, j, -1), bilevel::InvalidInput);
 }
 
-}  // namespace
+}  // namespace log_cosh_test

@@ -10,7 +10,7 @@
 #include "linear_model_checks.hpp"
 
 namespace bilevel::problems {
-namespace {
+namespace logistic_test {
 
 using checks::Mat;
 using checks::Vec;
@@ -286,5 +286,5 @@ TEST(Logistic, ZeroAndOneAreTakenAsMinusAndPlusOne) {
   EXPECT_EQ(a.outer(phi, theta, {}), b.outer(phi, theta, {}));
 }
 
-}  // namespace
+}  // namespace logistic_test
 }  // namespace bilevel::problems

@@ -10,9 +10,11 @@
 #include <Eigen/Eigenvalues>
 
 namespace bilevel::problems {
-namespace {
+namespace penalised_certificate_test {
 
 using namespace cases;
+using cases::Family;
+using cases::Settings;
 
 TEST(PenalisedCertificate, LeastEigenvalueIsALowerBound) {
   double closest = 0;
@@ -344,5 +346,5 @@ TEST(PenalisedCertificate, ASampleOnAKinkTakesTheRigourAway) {
   EXPECT_GE(refused, 2 * plants - 4);
 }
 
-}  // namespace
+}  // namespace penalised_certificate_test
 }  // namespace bilevel::problems

@@ -8,9 +8,11 @@
 #include "penalised_cases.hpp"
 
 namespace bilevel::problems {
-namespace {
+namespace penalised_holomorphic_test {
 
 using namespace cases;
+using cases::Family;
+using cases::Settings;
 
 TEST(PenalisedModel, ItsContinuationIsTheRealModelAndAComplexStepGivesTheHessian) {
   for (std::uint64_t seed = 1; seed <= 64; ++seed) {
@@ -69,5 +71,5 @@ TEST(PenalisedModel, OnlyContinuedLossesOfferAContinuation) {
     EXPECT_EQ(Data({.family = static_cast<Family>(family)}).model()->holomorphic(), nullptr) << family;
 }
 
-}  // namespace
+}  // namespace penalised_holomorphic_test
 }  // namespace bilevel::problems

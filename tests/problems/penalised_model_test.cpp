@@ -11,9 +11,11 @@
 #include <bilevel/problems/sample_weights.hpp>
 
 namespace bilevel::problems {
-namespace {
+namespace penalised_model_test {
 
 using namespace cases;
+using cases::Family;
+using cases::Settings;
 
 TEST(PenalisedModel, RidgeEqualsItsNormalEquations) {
   double worst_phi = 0, worst_gradient = 0;
@@ -272,5 +274,5 @@ TEST(PenalisedModel, RefusesWhatDoesNotFit) {
             std::string::npos);
 }
 
-}  // namespace
+}  // namespace penalised_model_test
 }  // namespace bilevel::problems

@@ -2,7 +2,7 @@
 
 #include <problems/reference.hpp>
 
-namespace {
+namespace pitchfork_test {
 
 using namespace reference;
 using bilevel::problems::Pitchfork;
@@ -118,4 +118,4 @@ TEST(Pitchfork, OptionsAreValidated) {
   EXPECT_THROW(Pitchfork({.target = 0}), bilevel::InvalidInput);
 }
 
-}  // namespace
+}  // namespace pitchfork_test

@@ -5,7 +5,7 @@
 
 #include <problems/reference.hpp>
 
-namespace {
+namespace quadratic_test {
 
 using namespace reference;
 using bilevel::problems::Quadratic;
@@ -114,4 +114,4 @@ TEST(Quadratic, OptionsAndSizesAreValidated) {
   EXPECT_THROW(Quadratic(-k.h, k.j, k.b, k.g, k.y), bilevel::InvalidInput);
 }
 
-}  // namespace
+}  // namespace quadratic_test

@@ -9,7 +9,7 @@
 #include "linear_model_checks.hpp"
 
 namespace bilevel::problems {
-namespace {
+namespace ridge_test {
 
 using checks::Mat;
 using checks::Vec;
@@ -266,5 +266,5 @@ TEST(Ridge, LearningOnePenaltyAFeatureWouldSilenceTheUselessOnes) {
     }
 }
 
-}  // namespace
+}  // namespace ridge_test
 }  // namespace bilevel::problems

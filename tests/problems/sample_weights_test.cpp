@@ -23,7 +23,7 @@
 #include "linear_model_checks.hpp"
 
 namespace bilevel::problems {
-namespace {
+namespace sample_weights_test {
 
 using checks::gaussian;
 using checks::LongMat;
@@ -388,5 +388,5 @@ TEST(SampleWeights, RefusesWhatDoesNotFit) {
   refused(unlabelled, 3, {0, 40}, {40, 55}, 0.1, "class for every row");
 }
 
-}  // namespace
+}  // namespace sample_weights_test
 }  // namespace bilevel::problems

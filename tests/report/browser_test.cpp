@@ -10,7 +10,7 @@
 #include "browser.hpp"
 #include "sample_pages.hpp"
 
-namespace {
+namespace browser_test {
 
 using report::Json;
 using report::render;
@@ -227,4 +227,4 @@ TEST_F(Browser, KeepsPictures) {
   picture(paper, "paper-light.png", 1400, 6000);
 }
 
-}  // namespace
+}  // namespace browser_test

@@ -8,7 +8,7 @@
 #include "sample_pages.hpp"
 #include "sample_results.hpp"
 
-namespace {
+namespace clean_page_test {
 
 using report::clean_page;
 using report::Json;
@@ -161,4 +161,4 @@ TEST(CleanPage, IsSmall) {
   EXPECT_NE(html.find("The first 120 of 200 images."), std::string::npos);
 }
 
-}  // namespace
+}  // namespace clean_page_test

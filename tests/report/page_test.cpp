@@ -7,7 +7,7 @@
 
 #include "sample_pages.hpp"
 
-namespace {
+namespace page_test {
 
 using report::Json;
 using report::render;
@@ -355,4 +355,4 @@ TEST(Page, NamesThePlaceOfWhatIsWrong) {
   begins(complaint(nothing), "sections[2].blocks[1]: there is nothing to draw");
 }
 
-}  // namespace
+}  // namespace page_test

@@ -7,7 +7,7 @@
 
 #include "sample_pages.hpp"
 
-namespace {
+namespace paper_page_test {
 
 using report::Json;
 using report::paper_page;
@@ -151,4 +151,4 @@ TEST(PaperPage, IsSmall) {
   EXPECT_LT(html.size(), 1500000u);
 }
 
-}  // namespace
+}  // namespace paper_page_test

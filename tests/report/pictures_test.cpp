@@ -7,7 +7,7 @@
 
 #include "sample_pages.hpp"
 
-namespace {
+namespace pictures_test {
 
 using report::Json;
 using report::render;
@@ -77,4 +77,4 @@ TEST(Pictures, RefusesWhatIsNoConfusion) {
   EXPECT_EQ(wrong("/classes/0", 1), "sections[0].blocks[0].classes[0]: must be a string, is number");
 }
 
-}  // namespace
+}  // namespace pictures_test

@@ -14,7 +14,7 @@
 #include "sample_results.hpp"
 #include "sample_training.hpp"
 
-namespace {
+namespace run_browser_test {
 
 using report::clean_page;
 using report::render;
@@ -180,4 +180,4 @@ TEST_F(Browser, PrintsImagesAndAllThatIsShown) {
   EXPECT_GT(fs::file_size(file), 100000u);
 }
 
-}  // namespace
+}  // namespace run_browser_test

@@ -11,7 +11,7 @@
 #include "sample_pages.hpp"
 #include "sample_training.hpp"
 
-namespace {
+namespace train_page_test {
 
 using report::Json;
 using report::render;
@@ -300,4 +300,4 @@ TEST(TrainPage, IsSmall) {
   EXPECT_NE(html.find("The first 1 of 3."), std::string::npos);
 }
 
-}  // namespace
+}  // namespace train_page_test

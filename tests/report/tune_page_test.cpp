@@ -9,7 +9,7 @@
 #include "sample_pages.hpp"
 #include "sample_results.hpp"
 
-namespace {
+namespace tune_page_test {
 
 using report::Json;
 using report::render;
@@ -354,4 +354,4 @@ TEST(TunePage, StaysSmallAndQuick) {
   }
 }
 
-}  // namespace
+}  // namespace tune_page_test

@@ -7,7 +7,7 @@
 #include <bilevel/space/decompositions.hpp>
 
 namespace bilevel {
-namespace {
+namespace decompositions_test {
 
 using Mat = Eigen::MatrixXd;
 using Vec = Eigen::VectorXd;
@@ -59,5 +59,5 @@ TEST(Decompositions, FullPivotingKnowsTheRank) {
   EXPECT_EQ(left, Mat::Ones(1, 1));
 }
 
-}  // namespace
+}  // namespace decompositions_test
 }  // namespace bilevel

@@ -6,7 +6,7 @@
 #include <conformance/block_vector.hpp>
 
 namespace bilevel {
-namespace {
+namespace lanczos_test {
 
 template <class V>
 class LanczosOn : public ::testing::Test {
@@ -89,5 +89,5 @@ TYPED_TEST(LanczosOn, KnowsNothingOfWhatIsNotFinite) {
   EXPECT_FALSE(Lanczos<V>([](const V& x, V& out) { Space<V>::copy(x, out); }, zero, {}).run().converged);
 }
 
-}  // namespace
+}  // namespace lanczos_test
 }  // namespace bilevel

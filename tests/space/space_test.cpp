@@ -9,7 +9,7 @@
 #include <conformance/block_vector.hpp>
 
 namespace bilevel {
-namespace {
+namespace space_test {
 
 template <class V>
 V make(std::initializer_list<double> values) {
@@ -97,5 +97,5 @@ TYPED_TEST(SpaceOf, RandomFillFollowsItsSeed) {
   EXPECT_NE(host(x), host(z));
 }
 
-}  // namespace
+}  // namespace space_test
 }  // namespace bilevel
