@@ -126,6 +126,10 @@ Cleaned clean(const CleanData& c, const CleanOptions& options, const TuneControl
   Cleaned r;
   r.classes = c.classes;
   r.rows = c.source_rows;
+  if (r.rows.empty()) {  // made by hand
+    r.rows.resize(static_cast<std::size_t>(c.training_rows));
+    std::iota(r.rows.begin(), r.rows.end(), Index{1});
+  }
   r.labels.assign(c.samples.classes->begin(), c.samples.classes->begin() + c.training_rows);
   r.warnings = c.warnings;
   problems::SampleWeights problem(c.samples, static_cast<Index>(c.classes.size()), c.training(), c.trusted(),
