@@ -5,7 +5,7 @@
 
 #include <bilevel/models/clean.hpp>
 #include <bilevel/models/clean_file.hpp>
-#include "clean_output.hpp"
+#include <bilevel/models/json.hpp>
 #include "commands.hpp"
 #include "data_arguments.hpp"
 #include "data_output.hpp"
@@ -84,8 +84,8 @@ void print(const CleanArguments& a, const CleanData& c, const Cleaned& r) {
                                           : std::min<std::size_t>(r.order.size(), 3);
   for (std::size_t k = 0; k < shown; ++k) {
     const Index i = r.order[k];
-    say("{:>9}  {}{}{:>10.2g}{}\n", c.source_rows[static_cast<std::size_t>(i)], padded(label_of(c, i), 24),
-        padded(prediction_of(c, r, i), 24), r.weights[i],
+    say("{:>9}  {}{}{:>10.2g}{}\n", r.rows[static_cast<std::size_t>(i)], padded(r.label(i), 24),
+        padded(r.prediction(i), 24), r.weights[i],
         c.original.empty()
             ? std::string()
             : "  " + c.classes[static_cast<std::size_t>(c.original[static_cast<std::size_t>(i)])]);
@@ -112,6 +112,17 @@ void print(const CleanArguments& a, const CleanData& c, const Cleaned& r) {
   for (const std::string& warning : r.warnings) print_entry("warning", warning, Colour::yellow);
 }
 
+/// All training rows as CSV, the most suspicious first.
+std::string ranking_text(const Cleaned& r) {
+  std::string text = "rank,row,label,weight,predicted\n";
+  for (std::size_t k = 0; k < r.order.size(); ++k) {
+    const Index i = r.order[k];
+    text += fmt::format("{},{},{},{:.6g},{}\n", k + 1, r.rows[static_cast<std::size_t>(i)],
+                        csv_cell(r.label(i)), r.weights[i], csv_cell(r.prediction(i)));
+  }
+  return text;
+}
+
 int run(CleanArguments a) {
   if (a.file.empty()) throw InvalidInput("clean: name a data file; bilevel clean --help says more");
   const bilevel::data::ReadOptions reading = a.data.read_options();
@@ -135,9 +146,9 @@ int run(CleanArguments a) {
   progress.show("reading the data");
   const CleanData data = prepared(a, reading);
   if (!a.output.empty()) require_lines(a.file, reading, data.format);
-  const bilevel::models::TuneControl control =
-      control_of("clean", a.checkpoint, a.resume, identity_of(data), progress);
-  const std::string& checkpoint = control.checkpoint;
+  const std::string identity = identity_of(data), checkpoint = place_of("clean", a.checkpoint, identity);
+  const bilevel::KeptRun kept(checkpoint);
+  const bilevel::models::TuneControl control = control_of(kept, a.resume, identity, progress);
   Cleaned result = bilevel::models::clean(data, a.options, control);
   progress.show("");
   as_flags(result.warnings);
@@ -149,7 +160,7 @@ int run(CleanArguments a) {
         result.summary.iterations, checkpoint, a.resume ? "" : " added");
   if (result.summary.resumed) say(stderr, "bilevel: resumed from {}\n", checkpoint);
   print(a, data, result);
-  const Json j = clean_result(a.options, a.command_line, data, result);
+  const std::string j = bilevel::models::as_json(data, a.options, result, a.command_line);
   // Half a run says too little about which rows to lose.
   const bool half = unfinished(result.summary.status);
   if (half && !a.output.empty()) {
@@ -159,10 +170,10 @@ int run(CleanArguments a) {
   // The cleaned text first: it is read from the file once more, which may have changed.
   write_outputs(
       {{a.output, [&] { return bilevel::models::text_without(a.file, reading, data, result.flagged_rows); }},
-       {a.ranking, [&] { return ranking_text(data, result); }},
-       {a.json, [&] { return json_text(j); }},
-       {a.report, [&] { return report::render(report::clean_page(j)); }}});
-  if (!half) forget(checkpoint);
+       {a.ranking, [&] { return ranking_text(result); }},
+       {a.json, [&] { return j; }},
+       {a.report, [&] { return report::render(report::clean_page(Json::parse(j))); }}});
+  if (!half) kept.forget();
   return result.trustworthy() ? ok : no;
 }
 

@@ -9,6 +9,8 @@ namespace {
 std::string flag_of(std::string field) {
   if (field == "folds") return "cv";
   if (field == "lower" || field == "upper") return "bounds";
+  if (field == "starts") return "start";
+  if (field == "checkpoint") return "checkpoint FILE";
   std::replace(field.begin(), field.end(), '_', '-');
   return field;
 }

@@ -5,6 +5,8 @@
 
 #include <unistd.h>
 
+#include <bilevel/outer/json.hpp>
+
 namespace app {
 
 Json number(double x) {
@@ -17,44 +19,14 @@ Json array(const Eigen::VectorXd& x) {
   return j;
 }
 
-Json describe(const bilevel::Certificate& c) {
-  Json j;
-  j["kind"] = name(c.kind);
-  j["verdict"] = name(c.verdict);
-  j["bound"] = number(c.bound);
-  j["theorem_bound"] = number(c.theorem_bound);
-  j["delta"] = number(c.delta);
-  j["delta_prime"] = number(c.delta_prime);
-  j["mu"] = number(c.mu);
-  j["mu_source"] = c.mu_source;
-  j["smoothness"] = number(c.smoothness);
-  j["smoothness_source"] = c.smoothness_source;
-  j["inner_residual"] = number(c.inner_residual);
-  j["adjoint_residual"] = number(c.adjoint_residual);
-  j["reason"] = c.reason;
-  return j;
+Json describe(const bilevel::Certificate& certificate) {
+  return Json::parse(bilevel::as_json(certificate));
 }
-
-Json describe(const bilevel::Cost& c) {
-  Json j;
-  bilevel::Cost::for_each_field([&](const char* name, auto field) { j[name] = c.*field; });
-  j["gradient_equivalents"] = c.gradient_equivalents();
-  return j;
+Json describe(const bilevel::Cost& cost) {
+  return Json::parse(bilevel::as_json(cost));
 }
-
 Json describe(const std::vector<bilevel::HistoryEntry>& history) {
-  Json list = Json::array();
-  for (const auto& h : history)
-    list.push_back({{"iteration", h.iteration},
-                    {"accepted", h.accepted},
-                    {"outer_value", number(h.outer_value)},
-                    {"gradient_norm", number(h.gradient_norm)},
-                    {"bound", number(h.bound)},
-                    {"kind", name(h.kind)},
-                    {"verdict", name(h.verdict)},
-                    {"inner_tolerance", number(h.inner_tolerance)},
-                    {"seconds", h.seconds}});
-  return list;
+  return Json::parse(bilevel::as_json(history));
 }
 
 void require_writable(const std::string& path) {

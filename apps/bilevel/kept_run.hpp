@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include <bilevel/encoding/utf8.hpp>
+#include <bilevel/files/kept_run.hpp>
 #include <bilevel/outcome/status.hpp>
 
 #include "terminal.hpp"
@@ -13,30 +15,23 @@
 
 namespace app {
 
-/// What a run is told: where it is kept while it lasts (`given`, or a name made from what it is), whether to
-/// go on, its progress, and Ctrl-C, which is caught from here on. Beside it the run keeps files with these
-/// endings. Refuses a place that cannot be written, is another file of the person's, or keeps a run that is
-/// another one or not to be resumed: that is never lost unasked. Says where --resume finds nothing.
-bilevel::models::TuneControl control_of(std::string_view command, const std::string& given, bool resume,
-                               std::string identity, Progress& progress,
-                               const std::vector<std::string>& endings = {});
-/// The same of a place that was named, without the rest: throws InvalidInput where it keeps another run or
-/// one that is not to be resumed, and says where there is none to resume.
-void require_place(const std::string& path, bool resume, const std::string& identity,
-                   const std::vector<std::string>& endings = {});
-/// The checkpoint and the files beside it; and removing them when the run is over.
-std::vector<std::string> kept_files(const std::string& checkpoint, const std::vector<std::string>& endings);
-void forget(const std::string& checkpoint, const std::vector<std::string>& endings = {});
+/// Where a run is kept while it lasts: the file given, or one named by what the run is. Refuses a place that
+/// cannot be written.
+std::string place_of(std::string_view command, const std::string& given, const std::string& identity);
+/// Refuses a place that is taken, KeptRun says by what, and says where there is no run to resume.
+void require_place(const bilevel::KeptRun& kept, bool resume, const std::string& identity);
+/// What a run is told: where it is kept, whether to go on, its progress, and Ctrl-C, which is caught from here
+/// on. Its files stay until they are forgotten.
+bilevel::models::TuneControl control_of(const bilevel::KeptRun& kept, bool resume, std::string identity,
+                                        Progress& progress);
 
-/// Whether a run that ended so can be taken up again.
-bool unfinished(bilevel::Status status);
+using bilevel::unfinished;
 
 /// Writes each output that has a path, the others too where one fails, and throws what went wrong last of
 /// all.
 using Output = std::pair<std::string, std::function<std::string()>>;
 void write_outputs(const std::vector<Output>& outputs);
 
-/// A text that JSON can hold: bytes that are no UTF-8 are replaced.
-std::string as_utf8(const std::string& text);
+using bilevel::as_utf8;
 
 }  // namespace app

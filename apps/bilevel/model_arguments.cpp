@@ -74,6 +74,12 @@ void ModelArguments::resolve(std::string_view command) {
   read_options = reading.read_options();
   options.missing = read_options.missing;
   options.storage = read_options.storage;
+  refuse_contradictions(command);
+  if (!groups.empty()) try {
+      options.groups = models::read_groups(groups);
+    } catch (const InvalidInput& error) {
+      throw InvalidInput(fmt::format("--groups {}", error.what()));
+    }
   try {
     options.validate().throw_if_any();
   } catch (const InvalidInput& error) {
@@ -84,13 +90,6 @@ void ModelArguments::resolve(std::string_view command) {
       text.replace(place, field.size(), fmt::format("--{}", options.model.loss_kind().parameter));
     throw InvalidInput(text);
   }
-  refuse_contradictions(command);
-  if (groups.empty()) return;
-  try {
-    options.groups = models::read_groups(groups);
-  } catch (const InvalidInput& error) {
-    throw InvalidInput(fmt::format("--groups {}", error.what()));
-  }
 }
 
 /// Options that would change nothing: the person expects that they do.
@@ -98,11 +97,6 @@ void ModelArguments::refuse_contradictions(std::string_view command) const {
   const auto refuse = [&](bool wrong, std::string_view text) {
     if (wrong) throw InvalidInput(fmt::format("{}: {}", command, text));
   };
-  const bool grouped =
-      options.penalty == models::Penalty::per_group || options.penalty == models::Penalty::automatic;
-  refuse(!grouped && !groups.empty(), "--groups is for --penalty auto and per-group");
-  refuse(!grouped && !separator.empty(), "--group-separator is for --penalty auto and per-group");
-  refuse(!groups.empty() && !separator.empty(), "--groups and --group-separator: give one of the two");
   for (const auto& kind : bilevel::problems::loss_kinds())
     if (const auto given = parameters.find(kind.model); given != parameters.end() && given->second > 0)
       refuse(options.model != models::Model(kind.loss),

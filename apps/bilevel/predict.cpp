@@ -70,8 +70,10 @@ int run_network(const PredictArguments& a) {
 int run(const PredictArguments& a) {
   require_outputs("predict", {a.output}, {a.model, a.data});
   if (bilevel::networks::is_network(a.model)) return run_network(a);
-  const auto model = bilevel::models::SavedModel::load(a.model);
-  const bilevel::models::Predictions said = model.predict(model.read(a.data, a.reading.read_options()));
+  auto model = bilevel::models::SavedModel::load(a.model);
+  const bilevel::data::ReadOptions reading = a.reading.read_options();
+  model.imputes = model.imputes || reading.missing == bilevel::data::Missing::mean;
+  const bilevel::models::Predictions said = model.predict(model.read(a.data, reading));
   if (!model.verdict.empty() && (model.status != "converged" || model.verdict != "trusted"))
     say(stderr, "bilevel: note: the tuning of this model ended as '{}', its last gradient was {}\n",
         model.status, model.verdict);

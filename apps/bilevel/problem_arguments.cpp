@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <limits>
 
+#include <bilevel/models/json.hpp>
+
 #include "data_output.hpp"
 #include "terminal.hpp"
 
@@ -132,8 +134,8 @@ Json ProblemArguments::describe(const PosedProblem& made) const {
 void ProblemArguments::describe_into(Json& j, const PosedProblem& made) const {
   j["problem"] = describe(made);
   if (!made.data()) return;
-  j["data"] = describe_data(model.options, *made.data());
-  j["model"] = describe_model(model.options, *made.data());
+  j["data"] = Json::parse(bilevel::models::data_as_json(*made.data(), model.options));
+  j["model"] = Json::parse(bilevel::models::model_as_json(*made.data(), model.options));
 }
 
 std::string positive(const std::string& text) {

@@ -135,7 +135,7 @@ int run(SolveArguments& a) {
         bilevel::ToleranceSchedule::fixed(a.inner_tolerance > 0 ? a.inner_tolerance : 1e-10,
                                           a.adjoint_tolerance > 0 ? a.adjoint_tolerance : 1e-10);
   if (!a.checkpoint.empty()) {
-    require_place(a.checkpoint, a.resume, options.identity);
+    require_place(bilevel::KeptRun(a.checkpoint), a.resume, options.identity);
     options.resume = a.resume && std::filesystem::exists(a.checkpoint);
   } else if (a.resume) {
     throw InvalidInput("--resume: name the file that keeps the run by --checkpoint FILE");
@@ -206,7 +206,7 @@ int run(SolveArguments& a) {
   j["resumed"] = s.resumed;
   j["history"] = describe(s.history);
   write_json(a.problem.json, j);
-  if (!a.checkpoint.empty() && !unfinished(s.status)) forget(a.checkpoint);
+  if (!unfinished(s.status)) bilevel::KeptRun(a.checkpoint).forget();
   return trustworthy(s) ? ok : no;
 }
 

@@ -206,8 +206,9 @@ int run(TrainArguments& a) {
   if (!a.start.empty()) settings.start = weights_of(a.start, settings.architecture);
   const std::string identity =
       fmt::format("{} of {}", run_identity(data, settings), as_utf8(data.train.source));
-  const bilevel::models::TuneControl kept = control_of("train", a.checkpoint, a.resume, identity, progress);
-  a.checkpoint = kept.checkpoint;
+  a.checkpoint = place_of("train", a.checkpoint, identity);
+  const bilevel::models::TuneControl kept =
+      control_of(bilevel::KeptRun(a.checkpoint), a.resume, identity, progress);
   TrainControl control{.checkpoint = kept.checkpoint,
                        .resume = kept.resume,
                        .identity = kept.identity,
@@ -232,7 +233,7 @@ int run(TrainArguments& a) {
                  {a.netlist, [&] { return result.network.netlist(data.test.inputs.col(0)); }},
                  {a.json, [&] { return json_text(j); }},
                  {a.report, [&] { return report::render(report::train_page(j)); }}});
-  if (result.status == Status::converged) forget(a.checkpoint);
+  if (result.status == Status::converged) bilevel::KeptRun(a.checkpoint).forget();
   return result.status == Status::converged ? ok : no;
 }
 

@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <string_view>
 
+#include <bilevel/models/json.hpp>
 #include <bilevel/models/tune.hpp>
+
 #include "commands.hpp"
 #include "data_output.hpp"
 #include "flags.hpp"
@@ -20,8 +21,6 @@
 namespace app {
 namespace {
 
-using bilevel::InvalidInput;
-using bilevel::Verdict;
 using bilevel::models::Fitted;
 using bilevel::models::Quality;
 using bilevel::models::Tuned;
@@ -30,105 +29,9 @@ struct TuneArguments {
   ModelArguments model;
   std::string bounds = "-10:10";
   std::string json, report, save, checkpoint;
-  bool resume = false, prior_given = false;
+  bool resume = false;
   std::string command_line;
 };
-
-Json penalties(const Tuned& r) {
-  Json list = Json::array();
-  for (Index k = 0; k < r.chosen.log_lambda.size(); ++k) {
-    const auto bound = at_bound(r, r.chosen.log_lambda[k]);
-    list.push_back({{"name", r.chosen.names[static_cast<std::size_t>(k)]},
-                    {"log_lambda", r.chosen.log_lambda[k]},
-                    {"at_bound", bound ? Json(*bound) : Json(nullptr)}});
-  }
-  return list;
-}
-
-Json coefficients(const bilevel::models::Prepared& p, const Tuned& r) {
-  Json list = Json::array();
-  const Index c = p.outputs;
-  for (Index k = 0; k < r.chosen.coefficients.size(); ++k) {
-    const auto j = static_cast<std::size_t>(k / c);
-    Json row{{"name", j < p.names.size() ? p.names[j] : "(intercept)"}};
-    if (c > 1) row["class"] = p.classes[static_cast<std::size_t>(k % c)];
-    row["grid"] = number(r.grid.coefficients[k]);
-    row["tuned"] = number(r.chosen.coefficients[k]);
-    list.push_back(std::move(row));
-  }
-  return list;
-}
-
-Json describe_choice(const bilevel::models::Choice& c) {
-  const auto known = [](const std::optional<double>& x) { return x ? number(*x) : Json(nullptr); };
-  Json j{{"kind", c.kind}, {"gamma", known(c.gamma)}, {"score", nullptr}};
-  if (c.score) j["score"] = {{"rho", number(c.score->rho)}, {"nu", number(c.score->nu)}, {"p", number(c.score->p)}};
-  j["gain"] = known(c.gain);
-  j["gain_error"] = known(c.gain_error);
-  j["prior"] = nullptr;
-  if (c.prior_width)
-    j["prior"] = {{"width", *c.prior_width}, {"loss_scale", known(c.loss_scale)}, {"precision", known(c.precision)}};
-  j["answers"] = c.answers;
-  return j;
-}
-
-Json whole_result(const TuneArguments& a, const bilevel::models::Prepared& p, const Tuned& r) {
-  const bilevel::Summary& s = r.summary;
-  Json j;
-  j["command"] = "tune";
-  j["version"] = bilevel::version;
-  j["status"] = r.interrupted ? "interrupted" : std::string(name(s.status));
-  j["message"] = s.message;
-  j["command_line"] = a.command_line;
-  j["data"] = describe_data(a.model.options, p);
-  j["model"] = describe_model(a.model.options, p);
-  j["model"]["hyperparameters"] = r.chosen.theta.size();
-  j["model"]["bounds"] = {r.lower, r.upper};
-  j["choice"] = describe_choice(r.choice);
-  j["train_loss"] = number(r.chosen.train_loss);
-  j["validation_loss"] = number(r.chosen.validation_loss);
-  j["validation"] = describe(r.chosen.validation);
-  j["test"] = r.chosen.test ? describe(*r.chosen.test) : Json(nullptr);
-  if (r.chosen.test) j["test"]["difference_error"] = number(r.test_difference_error);
-  j["penalties"] = penalties(r);
-  j["coefficients"] = coefficients(p, r);
-  const auto baseline = [&](const Fitted& f) {
-    Json b{{"train_loss", number(f.train_loss)},   {"validation_loss", number(f.validation_loss)},
-           {"validation", describe(f.validation)}, {"test", f.test ? describe(*f.test) : Json(nullptr)},
-           {"lambda", std::exp(f.theta[0])},       {"log_lambda", f.theta[0]}};
-    return b;
-  };
-  Json grid = baseline(r.grid);
-  grid["fits"] = r.grid_fits;
-  grid["seconds"] = r.grid_seconds;
-  grid["points"] = Json::array();
-  double before = 0;
-  for (const bilevel::models::GridPoint& point : r.points) {
-    grid["points"].push_back({{"log_lambda", point.log_lambda},
-                              {"validation_loss", number(point.validation_loss)},
-                              {"seconds", point.seconds - before}});
-    before = point.seconds;
-  }
-  j["baseline"] = {{"grid", std::move(grid)}, {"default", baseline(r.standard)}};
-  if (r.standard.test)
-    j["baseline"]["default"]["test"]["difference_error"] = number(r.standard_difference_error);
-  j["warnings"] = r.warnings;
-  j["certificate"] = describe(s.certificate);
-  j["gradient_norm"] = number(s.gradient_norm);
-  j["at_kink"] = s.at_kink;
-  j["fits"] = r.fits;
-  j["iterations"] = s.iterations;
-  j["evaluations"] = s.evaluations;
-  j["solvers"] = r.solvers;
-  j["cost"] = describe(s.cost);
-  j["seconds"] = r.seconds;
-  j["resumed"] = s.resumed;
-  // The descent's losses are in the units that it works in.
-  std::vector<bilevel::HistoryEntry> history = s.history;
-  for (auto& h : history) h.outer_value *= r.loss_scale;
-  j["history"] = describe(history);
-  return j;
-}
 
 std::string measures(const Quality& q) {
   std::string text;
@@ -220,59 +123,23 @@ void print(const TuneArguments& a, const bilevel::models::Prepared& p, const Tun
   for (const std::string& warning : r.warnings) print_entry("warning", warning, Colour::yellow);
 }
 
-/// A model file is JSON, which has to be UTF-8: said before the work, not after it.
-void require_utf8(const bilevel::models::Prepared& p) {
-  const auto require = [&](const std::string& text) {
-    if (as_utf8(text) != text)
-      throw InvalidInput(fmt::format(
-          "{}: '{}' is no UTF-8, which a model file needs; convert the file first (iconv -f latin1 "
-          "-t utf-8)",
-          p.source, as_utf8(text)));
-  };
-  require(p.schema.target_name);
-  for (const auto* list :
-       {&p.names, &p.classes, &p.hyperparameters, &p.schema.names, &p.schema.target_levels})
-    for (const std::string& each : *list) require(each);
-  for (const bilevel::data::Column& column : p.schema.columns) {
-    require(column.name);
-    for (const std::string& level : column.levels) require(level);
-  }
-}
-
-/// Options that would change nothing: the person expects that they do.
-void refuse_contradictions(const TuneArguments& a) {
-  const bilevel::models::TuneOptions& o = a.model.options;
-  const auto refuse = [](bool wrong, std::string_view text) {
-    if (wrong) throw InvalidInput(fmt::format("tune: {}", text));
-  };
-  refuse(a.prior_given && o.penalty == bilevel::models::Penalty::global,
-         "--prior-width is for many penalties; --penalty global has one");
-  refuse(o.refit && a.model.validation.text.empty(),
-         "--refit is for --validation; with folds the final model has all rows anyway");
-  for (const double start : o.starts)
-    refuse(start < o.lower || start > o.upper, "--start: the starts must lie within --bounds");
-}
-
 int run(TuneArguments a) {
   bilevel::models::TuneOptions& options = a.model.options;
   std::tie(options.lower, options.upper) = bounds_argument(a.bounds);
-  if (options.lower < -300 || options.upper > 300)
-    throw InvalidInput(fmt::format("--bounds {} are logarithms: keep them within -300:300", a.bounds));
   a.model.resolve("tune");
-  refuse_contradictions(a);
-  const std::vector<std::string> beside = bilevel::models::kept_beside(options);
   std::vector<std::string> outputs{a.json, a.report, a.save};
-  if (!a.checkpoint.empty())
-    for (const std::string& file : kept_files(a.checkpoint, beside)) outputs.push_back(file);
+  const std::vector<std::string> own = kept_run(a.checkpoint, options).files();
+  outputs.insert(outputs.end(), own.begin(), own.end());
   require_outputs("tune", outputs, a.model.inputs());
 
   Progress progress;
   progress.show("reading the data");
   const bilevel::models::Prepared prepared = a.model.prepare();
-  if (!a.save.empty()) require_utf8(prepared);
-  const bilevel::models::TuneControl control =
-      control_of("tune", a.checkpoint, a.resume, identity_of(prepared, options), progress, beside);
-  const std::string& checkpoint = control.checkpoint;
+  if (!a.save.empty()) require_savable(prepared);
+  const std::string identity = identity_of(prepared, options),
+                    checkpoint = place_of("tune", a.checkpoint, identity);
+  const bilevel::KeptRun kept = kept_run(checkpoint, options);
+  const bilevel::models::TuneControl control = control_of(kept, a.resume, identity, progress);
   Tuned result = bilevel::models::tune(prepared, options, control);
   progress.show("");
   as_flags(result.warnings);
@@ -290,11 +157,11 @@ int run(TuneArguments a) {
   }
   if (result.summary.resumed) say(stderr, "bilevel: resumed from {}\n", checkpoint);
   print(a, prepared, result);
-  const Json j = a.json.empty() && a.report.empty() ? Json() : whole_result(a, prepared, result);
+  const std::string j = bilevel::models::as_json(prepared, options, result, a.command_line);
   write_outputs({{a.save, [&] { return result.model.text(); }},
-                 {a.json, [&] { return json_text(j); }},
-                 {a.report, [&] { return report::render(report::tune_page(j)); }}});
-  if (!result.interrupted && !unfinished(result.summary.status)) forget(checkpoint, beside);
+                 {a.json, [&] { return j; }},
+                 {a.report, [&] { return report::render(report::tune_page(Json::parse(j))); }}});
+  if (!result.interrupted && !unfinished(result.summary.status)) kept.forget();
   return result.trustworthy() ? ok : no;
 }
 
@@ -310,12 +177,11 @@ std::function<int()> add_tune(CLI::App& program) {
       .add_option("--penalty", a->model.penalty,
                   "auto: what the data ask for; global: one λ for all; or per-feature, per-group, per-class")
       ->capture_default_str();
-  auto* prior =
-      command
-          .add_option("--prior-width", t.prior_width,
-                      "How far log λ of one feature is believed to lie from another's; inf: anywhere")
-          ->type_name("X")
-          ->capture_default_str();
+  command
+      .add_option("--prior-width", t.prior_width,
+                  "How far log λ of one feature is believed to lie from another's; inf: anywhere")
+      ->type_name("X")
+      ->capture_default_str();
   auto* bounds =
       command
           .add_option("--bounds", a->bounds,
@@ -357,8 +223,7 @@ std::function<int()> add_tune(CLI::App& program) {
       "  bilevel tune houses.csv --target price --report report.html --save model.json\n"
       "  bilevel tune train.svm --test test.svm --validation 0.25 --model logistic\n"
       "  bilevel tune survey.csv --target answer --penalty per-group --missing mean --cv 10");
-  return [a, bounds, prior] {
-    a->prior_given = prior->count() > 0;
+  return [a, bounds] {
     a->model.options.bounds_given = bounds->count() > 0;
     a->command_line = command_line();
     return run(*a);

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <numeric>
 
 #include <bilevel/gradient/make_estimator.hpp>
 #include <bilevel/inner/make_inner_solver.hpp>
 #include <bilevel/problems/sample_weights.hpp>
+
+#include "stoppable.hpp"
 
 namespace bilevel::models {
 namespace {
@@ -98,7 +99,7 @@ void rank_rows(const CleanData& c, double threshold, const Verdicts& training, C
   });
   for (Index k = 0; k < r.flagged; ++k) {
     const auto i = static_cast<std::size_t>(r.order[static_cast<std::size_t>(k)]);
-    r.flagged_rows.push_back(c.source_rows.empty() ? static_cast<Index>(i) + 1 : c.source_rows[i]);
+    r.flagged_rows.push_back(r.rows[i]);
   }
   std::sort(r.flagged_rows.begin(), r.flagged_rows.end());
 }
@@ -114,10 +115,22 @@ Cleaned clean(CleaningData data, const CleanOptions& options, const TuneControl&
   return clean(prepare_clean(std::move(data), options), options, control);
 }
 
-Cleaned clean(const CleanData& c, const CleanOptions& options, const TuneControl& control) {
+Cleaned clean(const CleanData& c, const CleanOptions& options, const TuneControl& asked) {
+  options.validate().throw_if_any();
+  const TuneControl control = stoppable(asked);
+  const std::string identity = control.identity.empty() && !control.checkpoint.empty() ? identity_of(c) : control.identity;
+  const bilevel::KeptRun kept(control.checkpoint);
+  kept.require_place(control.resume, identity);
   bilevel::Stopwatch watch;
   const FewThreads few(c);
   Cleaned r;
+  r.classes = c.classes;
+  r.rows = c.source_rows;
+  if (r.rows.empty()) {  // made by hand
+    r.rows.resize(static_cast<std::size_t>(c.training_rows));
+    std::iota(r.rows.begin(), r.rows.end(), Index{1});
+  }
+  r.labels.assign(c.samples.classes->begin(), c.samples.classes->begin() + c.training_rows);
   r.warnings = c.warnings;
   problems::SampleWeights problem(c.samples, static_cast<Index>(c.classes.size()), c.training(), c.trusted(),
                                   c.lambda);
@@ -146,16 +159,15 @@ Cleaned clean(const CleanData& c, const CleanOptions& options, const TuneControl
   solving.stop = &stop;
   solving.tolerances = {.inner = 1e-6, .adjoint = 1e-6, .floor = 1e-11};
   solving.box = {Vec::Constant(c.training_rows, -clean_bound), Vec::Constant(c.training_rows, clean_bound)};
-  solving.identity = control.identity.empty() && !control.checkpoint.empty() ? identity_of(c) : control.identity;
+  solving.identity = identity;
   solving.checkpoint = control.checkpoint;
-  solving.resume =
-      control.resume && !control.checkpoint.empty() && std::filesystem::exists(control.checkpoint);
+  solving.resume = control.resume && kept.exists();
   solving.callback = [&](const bilevel::HistoryEntry& h) {
     control.progress(
         fmt::format("step {:>3}  loss on the trusted rows {:.6g} (plain fit {:.6g})  gradient "
                     "{:.1e} ± {:.0e} ({})",
                     h.iteration, h.outer_value, r.loss_before, h.gradient_norm, h.bound, name(h.verdict)));
-    return !control.interrupted();
+    return (!control.callback || control.callback(h)) && !control.interrupted();
   };
   r.summary = bilevel::solve<Vec>(*estimator, *optimizer, problem.initial_theta(), solving);
   r.interrupted = r.summary.status == Status::interrupted;
@@ -182,6 +194,7 @@ Cleaned clean(const CleanData& c, const CleanOptions& options, const TuneControl
         "closely; trust more rows, or try a larger CleanOptions.lambda",
         *r.accuracy_before, *r.accuracy_after, c.training_rows, c.trusted_rows));
   r.seconds = watch.seconds();
+  if (control.forget && !unfinished(r.summary.status)) kept.forget();
   return r;
 }
 

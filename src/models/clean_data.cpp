@@ -107,6 +107,7 @@ Violations CleanOptions::validate() const {
   v.require(threshold > 0 && threshold < 1, "threshold", threshold, "must lie between 0 and 1");
   v.not_negative("decrease", decrease);
   v.at_least("iterations", iterations, 0);
+  v.not_negative("seconds", seconds);
   return v;
 }
 
@@ -211,6 +212,8 @@ Vec CleanPreparation::choose_columns() {
     const Vec means = moments.mean;
     for (Dataset& file : files_) data::impute(file, means);
     moments = data::column_moments(first(), pool_);
+  } else {
+    for (const Dataset& file : files_) require_numbers(file, "CleanOptions");
   }
   // A column that is constant on the training rows can only imitate the intercept.
   double brightest = 0;

@@ -1,5 +1,7 @@
 #include "gather.hpp"
 
+#include <cmath>
+
 namespace bilevel::models {
 
 namespace data = bilevel::data;
@@ -49,6 +51,22 @@ Common vote(const data::DenseRows& x, Index stride, const std::vector<Index>& co
 }
 
 }  // namespace
+
+void require_numbers(const data::Dataset& d, std::string_view options) {
+  const auto require = [&](Index row, Index column, double value) {
+    if (!std::isfinite(value))
+      throw InvalidInput(fmt::format(
+          "{}: row {} has the value {} in '{}': leave it out, or let the mean stand in for what is "
+          "missing ({}.missing = mean)",
+          d.source, row + 1, value, d.names[static_cast<std::size_t>(column)], options));
+  };
+  for (Index i = 0; i < d.rows(); ++i)
+    if (d.sparse())
+      for (data::SparseRows::InnerIterator cell(d.sparse_rows(), i); cell; ++cell)
+        require(i, cell.col(), cell.value());
+    else
+      for (Index j = 0; j < d.features(); ++j) require(i, j, d.dense_rows()(i, j));
+}
 
 std::optional<Eigen::VectorXd> common_values(const data::Dataset& data, const std::vector<Index>& columns,
                                              const Eigen::VectorXd& otherwise) {

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include <bilevel/problems/model_matrix.hpp>
@@ -9,6 +10,10 @@
 #include "layout.hpp"
 
 namespace bilevel::models {
+
+/// Refuses a table with a cell that is no finite number: a file's reader has said so itself, with the line; a
+/// table in memory comes as it is. `options` are those whose `missing` helps.
+void require_numbers(const bilevel::data::Dataset& data, std::string_view options);
 
 /// Of each column named, the value that most of its cells have, and `otherwise` where none is so common, as
 /// shifts for `gather`: cells with it need not be stored. Nothing where that would not pay, because too many

@@ -1,19 +1,12 @@
 #include <string_view>
 
-#include <nlohmann/json.hpp>
-
+#include <bilevel/encoding/utf8.hpp>
 #include <bilevel/models/clean_data.hpp>
 #include <bilevel/models/prepared.hpp>
 #include <bilevel/outer/checkpoint.hpp>
 
 namespace bilevel::models {
 namespace {
-
-/// A kept run is JSON: bytes that are no UTF-8 are replaced.
-std::string as_utf8(const std::string& text) {
-  using nlohmann::json;
-  return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();
-}
 
 std::uint64_t features_checksum(const bilevel::problems::ModelMatrix& matrix) {
   // Column sums stand for the features, weighted by the row: their order matters too.

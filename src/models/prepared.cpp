@@ -49,17 +49,6 @@ Vec picked(const Vec& all, const std::vector<Index>& columns) {
   return some;
 }
 
-/// A file's reader has said so itself, with the line; a table in memory comes as it is.
-void require_numbers(const Dataset& d) {
-  for (Index i = 0; i < d.rows() && !d.sparse(); ++i)
-    for (Index j = 0; j < d.features(); ++j)
-      if (!std::isfinite(d.dense_rows()(i, j)))
-        throw InvalidInput(fmt::format(
-            "{}: row {} has the value {} in '{}': leave it out, or let the mean stand in for what is missing "
-            "(TuneOptions.missing = mean)",
-            d.source, i + 1, d.dense_rows()(i, j), d.names[static_cast<std::size_t>(j)]));
-}
-
 }  // namespace
 
 Preparation::Preparation(TuningData given, const TuneOptions& options) : options_(options) {
@@ -105,6 +94,9 @@ void Preparation::place_rows() {
       lay_out(options_, files_, validation_file_, test_file_, p_.model.classifies() && options_.stratify);
   p_.intercept = options_.intercept;
   p_.held_out = layout_.held_out;
+  if (options_.refit && !p_.held_out)
+    throw InvalidInput(
+        "TuneOptions.refit is for TuneOptions.validation; with folds the final model has all rows anyway");
   p_.has_test = !layout_.test.empty();
   p_.refits = !p_.held_out || options_.refit;
   p_.splitting = layout_.text;
@@ -135,7 +127,7 @@ void Preparation::impute_missing() {
     for (Dataset& file : files_) data::impute(file, p_.imputed);
     moments_ = data::column_moments(first(), pool);
   } else {
-    for (const Dataset& file : files_) require_numbers(file);
+    for (const Dataset& file : files_) require_numbers(file, "TuneOptions");
   }
 }
 

@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <optional>
 
 #include <bilevel/encoding/foreign_json.hpp>
+#include <bilevel/encoding/utf8.hpp>
 #include <bilevel/files/atomic_file.hpp>
 
 #include <bilevel/data/moments.hpp>
 #include <bilevel/version.hpp>
 
+#include "files/read_own.hpp"
 #include "make_saved.hpp"
 #include "schema_json.hpp"
 
@@ -38,6 +39,56 @@ Vec vector(const Json& j) {
   return x;
 }
 
+/// The model of a run that was to end before a fit has no coefficients.
+void require_fitted(const SavedModel& m) {
+  const Index expected = (static_cast<Index>(m.columns.size()) + 1) * m.outputs;
+  if (m.outputs < 1 || m.coefficients.size() != expected)
+    throw InvalidInput(fmt::format(
+        "no model was fitted{}: there are {} coefficients where {} features and {} outputs have {}",
+        m.status.empty() ? std::string() : fmt::format(", the run ended as '{}'", m.status),
+        m.coefficients.size(), m.columns.size(), m.outputs, expected));
+}
+
+SavedModel decoded(const std::string& text) {
+  bilevel::require_shallow(text);
+  const Json j = Json::parse(text);
+  if (!j.is_object() || j.value("format", "") != model_format) throw InvalidInput("it is no model of bilevel");
+  if (const auto version = bilevel::whole_number(j.at("version")); version != model_version)
+    throw InvalidInput(fmt::format("it has version {}, this program reads version {}", version, model_version));
+  SavedModel m;
+  m.model = model_named(j.at("model").get<std::string>());
+  m.schema = decode_schema(j.at("schema"));
+  m.columns = whole_numbers(j.at("columns"));
+  m.classes = j.at("classes").get<std::vector<std::string>>();
+  m.outputs = bilevel::whole_number(j.at("outputs"));
+  const Vec coefficients = vector(j.at("coefficients")), intercepts = vector(j.at("intercepts"));
+  if (m.outputs < 1 || intercepts.size() != m.outputs ||
+      coefficients.size() != static_cast<Index>(m.columns.size()) * m.outputs)
+    throw InvalidInput("its numbers of columns, outputs and coefficients do not fit together");
+  for (const Index column : m.columns)
+    if (column < 0 || column >= m.schema.features)
+      throw InvalidInput(fmt::format("it names column {} of {}", column, m.schema.features));
+  if (std::adjacent_find(m.columns.begin(), m.columns.end(), std::greater_equal<>()) != m.columns.end())
+    throw InvalidInput("its columns do not ascend");
+  if (m.outputs > 1 && m.model != Model::softmax)
+    throw InvalidInput(fmt::format("a {} model has one output, not {}", name(m.model), m.outputs));
+  if (m.model.classifies() && static_cast<Index>(m.classes.size()) != std::max<Index>(2, m.outputs))
+    throw InvalidInput("its classes do not fit its outputs");
+  m.coefficients.resize(coefficients.size() + intercepts.size());
+  m.coefficients << coefficients, intercepts;
+  m.imputed = vector(j.at("imputed"));
+  if (m.imputed.size() != 0 && m.imputed.size() != m.schema.features)
+    throw InvalidInput("its means for missing cells do not fit its features");
+  m.imputes = j.at("missing") == "mean";
+  m.status = j.value("status", "");
+  m.verdict = j.value("verdict", "");
+  for (const Json& p : j.at("penalties")) m.hyperparameters.push_back(p.at("name"));
+  m.log_lambda.resize(static_cast<Index>(m.hyperparameters.size()));
+  for (Index k = 0; k < m.log_lambda.size(); ++k)
+    m.log_lambda[k] = j.at("penalties")[static_cast<std::size_t>(k)].at("log_lambda");
+  return m;
+}
+
 }  // namespace
 
 SavedModel make_saved(const Prepared& p, const Fitted& fitted) {
@@ -45,14 +96,38 @@ SavedModel make_saved(const Prepared& p, const Fitted& fitted) {
           fitted.raw, p.imputed, p.imputes, fitted.names, fitted.log_lambda};
 }
 
+void require_savable(const Prepared& prepared) {
+  SavedModel model = make_saved(prepared, {});
+  model.hyperparameters = prepared.hyperparameters;
+  model.require_utf8();
+}
+
+void SavedModel::require_utf8() const {
+  const auto require = [](const std::string& text) {
+    if (const std::string shown = as_utf8(text); shown != text)
+      throw InvalidInput(fmt::format(
+          "'{}' is no UTF-8, which a model file needs; convert the data first (iconv -f latin1 -t utf-8)",
+          shown));
+  };
+  require(schema.target_name);
+  for (const auto* list : {&classes, &hyperparameters, &schema.names, &schema.target_levels})
+    for (const std::string& each : *list) require(each);
+  for (const data::Column& column : schema.columns) {
+    require(column.name);
+    for (const std::string& level : column.levels) require(level);
+  }
+}
+
 std::string SavedModel::text() const {
   const SavedModel& m = *this;
+  require_fitted(m);
+  require_utf8();
   Json j{{"format", model_format}, {"version", model_version}, {"program", bilevel::version}};
   j["model"] = name(m.model);
   j["classes"] = m.classes;
   j["outputs"] = m.outputs;
   j["penalties"] = Json::array();
-  for (std::size_t k = 0; k < m.hyperparameters.size(); ++k)
+  for (std::size_t k = 0; k < m.hyperparameters.size() && static_cast<Index>(k) < m.log_lambda.size(); ++k)
     j["penalties"].push_back(
         {{"name", m.hyperparameters[k]}, {"log_lambda", m.log_lambda[static_cast<Index>(k)]}});
   j["columns"] = m.columns;
@@ -68,59 +143,8 @@ std::string SavedModel::text() const {
 }
 
 SavedModel SavedModel::load(const std::string& path) {
-  const auto refuse = [&](const std::string& why) {
-    return InvalidInput(
-        fmt::format("{}: {}; a model is written by Tuned::save, or by bilevel tune --save FILE", path, why));
-  };
-  const std::optional<std::string> text = bilevel::read_json_file(path);
-  if (!text) throw refuse("the file cannot be read");
-  try {
-    bilevel::require_shallow(*text);
-    const Json j = Json::parse(*text);
-    if (!j.is_object() || j.value("format", "") != model_format)
-      throw InvalidInput("it is no model of bilevel");
-    if (const auto version = bilevel::whole_number(j.at("version")); version != model_version)
-      throw InvalidInput(
-          fmt::format("it has version {}, this program reads version {}", version, model_version));
-    SavedModel m;
-    m.model = model_named(j.at("model").get<std::string>());
-    m.schema = decode_schema(j.at("schema"));
-    m.columns = whole_numbers(j.at("columns"));
-    m.classes = j.at("classes").get<std::vector<std::string>>();
-    m.outputs = bilevel::whole_number(j.at("outputs"));
-    const Vec coefficients = vector(j.at("coefficients")), intercepts = vector(j.at("intercepts"));
-    if (m.outputs < 1 || intercepts.size() != m.outputs ||
-        coefficients.size() != static_cast<Index>(m.columns.size()) * m.outputs)
-      throw InvalidInput("its numbers of columns, outputs and coefficients do not fit together");
-    for (const Index column : m.columns)
-      if (column < 0 || column >= m.schema.features)
-        throw InvalidInput(fmt::format("it names column {} of {}", column, m.schema.features));
-    if (std::adjacent_find(m.columns.begin(), m.columns.end(), std::greater_equal<>()) != m.columns.end())
-      throw InvalidInput("its columns do not ascend");
-    if (m.outputs > 1 && m.model != Model::softmax)
-      throw InvalidInput(fmt::format("a {} model has one output, not {}", name(m.model), m.outputs));
-    if (m.model.classifies() && static_cast<Index>(m.classes.size()) != std::max<Index>(2, m.outputs))
-      throw InvalidInput("its classes do not fit its outputs");
-    m.coefficients.resize(coefficients.size() + intercepts.size());
-    m.coefficients << coefficients, intercepts;
-    m.imputed = vector(j.at("imputed"));
-    if (m.imputed.size() != 0 && m.imputed.size() != m.schema.features)
-      throw InvalidInput("its means for missing cells do not fit its features");
-    m.imputes = j.at("missing") == "mean";
-    m.status = j.value("status", "");
-    m.verdict = j.value("verdict", "");
-    for (const Json& p : j.at("penalties")) m.hyperparameters.push_back(p.at("name"));
-    m.log_lambda.resize(static_cast<Index>(m.hyperparameters.size()));
-    for (Index k = 0; k < m.log_lambda.size(); ++k)
-      m.log_lambda[k] = j.at("penalties")[static_cast<std::size_t>(k)].at("log_lambda");
-    return m;
-  } catch (const Json::parse_error&) {
-    throw refuse("it is truncated or not JSON at all");
-  } catch (const Json::exception& error) {
-    throw refuse(fmt::format("it lacks a field or has one of the wrong type ({})", error.what()));
-  } catch (const InvalidInput& error) {
-    throw refuse(error.what());
-  }
+  return bilevel::read_own(bilevel::read_json_file(path), path,
+                           "a model is written by Tuned::save, or by bilevel tune --save FILE", decoded);
 }
 
 void SavedModel::save(const std::string& path) const {
@@ -141,7 +165,7 @@ data::Dataset SavedModel::read(const std::string& path, data::ReadOptions option
 }
 
 Predictions SavedModel::predict(data::Dataset rows) const {
-  if (imputed.size() > 0) data::impute(rows, imputed);
+  if (imputes && imputed.size() > 0) data::impute(rows, imputed);
   Predictions p;
   p.notes = rows.notes;
   p.margins = bilevel::models::margins(*this, rows);
@@ -174,6 +198,7 @@ Predictions SavedModel::predict(const Eigen::MatrixXd& rows) const {
 }
 
 Eigen::MatrixXd margins(const SavedModel& m, const data::Dataset& d) {
+  require_fitted(m);
   const Index c = m.outputs;
   for (const Index column : m.columns)
     if (column < 0 || column >= d.features())

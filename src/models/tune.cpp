@@ -7,6 +7,7 @@
 
 #include "grid.hpp"
 #include "make_saved.hpp"
+#include "stoppable.hpp"
 #include "test_comparison.hpp"
 #include "tune_run.hpp"
 
@@ -140,7 +141,9 @@ bilevel::Summary Run::descend(const Family& family, const Vec& start, const std:
     control_.progress(fmt::format("{}: step {:>3}  {} {:.8g}  gradient {:.1e} ± {:.0e} ({})", family.kind,
                                   h.iteration, family.precision > 0 ? "loss with prior" : "validation loss",
                                   scale2_ * h.outer_value, h.gradient_norm, h.bound, name(h.verdict)));
-    return !control_.interrupted();
+    bilevel::HistoryEntry said = h;
+    said.outer_value *= scale2_;
+    return (!control_.callback || control_.callback(said)) && !control_.interrupted();
   };
   // In log λ a tenth is felt, and far from everything.
   const auto optimizer = bilevel::make_lbfgs({.first_step = 0.1});
@@ -327,11 +330,11 @@ Tuned Run::run() {
   return std::move(result_);
 }
 
-std::vector<std::string> kept_beside(const TuneOptions& options) {
-  std::vector<std::string> all{".grid", ".adaptive"};
-  for (std::size_t k = 1; k <= options.starts.size() + 1; ++k) all.push_back(fmt::format(".{}", k));
-  for (int k = 1; k <= most_widenings; ++k) all.push_back(fmt::format(".wide{}", k));
-  return all;
+bilevel::KeptRun kept_run(const std::string& checkpoint, const TuneOptions& options) {
+  std::vector<std::string> beside{".grid", ".adaptive"};
+  for (std::size_t k = 1; k <= options.starts.size() + 1; ++k) beside.push_back(fmt::format(".{}", k));
+  for (int k = 1; k <= most_widenings; ++k) beside.push_back(fmt::format(".wide{}", k));
+  return bilevel::KeptRun(checkpoint, beside);
 }
 
 std::optional<std::string> at_bound(const Tuned& result, double log_lambda) {
@@ -347,12 +350,17 @@ bool Tuned::trustworthy() const {
 }
 
 Tuned tune(const Prepared& prepared, const TuneOptions& options, const TuneControl& control) {
-  TuneControl named = control;
-  if (named.identity.empty() && !named.checkpoint.empty()) named.identity = identity_of(prepared, options);
-  Tuned result = Run(options, prepared, named).run();
+  options.validate().throw_if_any();
+  TuneControl begun = stoppable(control);
+  if (begun.identity.empty() && !begun.checkpoint.empty()) begun.identity = identity_of(prepared, options);
+  const bilevel::KeptRun kept = kept_run(control.checkpoint, options);
+  kept.require_place(control.resume, begun.identity);
+  Tuned result = Run(options, prepared, begun).run();
   result.model = make_saved(prepared, result.chosen);
   result.model.status = name(result.summary.status);
   result.model.verdict = name(result.summary.certificate.verdict);
+  if (control.forget && result.chosen.fitted && !result.interrupted && !unfinished(result.summary.status))
+    kept.forget();
   return result;
 }
 

@@ -11,11 +11,18 @@ Violations TuneOptions::validate() const {
   v.require(grid >= 2 && grid <= 10000, "grid", grid, "must be 2 to 10000");
   v.require(std::isfinite(lower) && std::isfinite(upper) && lower < upper, "lower", lower,
             fmt::format("must be finite and below a finite upper bound, which is {}", upper));
-  v.require(lower >= -300, "lower", lower, "is a logarithm: keep it at -300 or above");
-  v.require(upper <= 300, "upper", upper, "is a logarithm: keep it at 300 or below");
+  v.require(lower >= -300, "lower", lower, "is a logarithm: keep the bounds within -300:300");
+  v.require(upper <= 300, "upper", upper, "is a logarithm: keep the bounds within -300:300");
   v.positive("tolerance", tolerance);
   v.require(prior_width > 0, "prior_width", prior_width, "must be positive; infinite for no prior");
+  v.require(
+      penalty != Penalty::global || prior_width == TuneOptions().prior_width || !std::isfinite(prior_width),
+      "prior_width", prior_width, "is for many penalties, and TuneOptions.penalty = global has one");
   v.at_least("iterations", iterations, 0);
+  v.not_negative("seconds", seconds);
+  for (const double start : starts)
+    v.require(start >= lower && start <= upper, "starts", start,
+              fmt::format("must lie within the bounds {:g} and {:g}", lower, upper));
   constexpr std::string_view share = "is a share of the rows: it must be at least 0 and below 1";
   v.require(test >= 0 && test < 1, "test", test, share);
   if (validation) {
@@ -25,12 +32,24 @@ Violations TuneOptions::validate() const {
   }
   if (loss_parameter != 0) {
     const auto& kind = model.loss_kind();
-    v.require(loss_parameter >= kind.least_parameter && loss_parameter <= kind.largest_parameter,
-              "loss_parameter", loss_parameter,
-              kind.largest_parameter < 1e300
-                  ? fmt::format("must lie within {:g} and {:g}", kind.least_parameter, kind.largest_parameter)
-                  : "must be positive and finite");
+    if (model.kind != Model::Kind::by_loss || kind.parameter.empty())
+      v.require(false, "loss_parameter", loss_parameter,
+                fmt::format("is for models whose loss has a parameter, and {} has none", name(model)));
+    else
+      v.require(loss_parameter >= kind.least_parameter && loss_parameter <= kind.largest_parameter,
+                "loss_parameter", loss_parameter,
+                kind.largest_parameter < 1e300 ? fmt::format("must lie within {:g} and {:g}",
+                                                             kind.least_parameter, kind.largest_parameter)
+                                               : "must be positive and finite");
   }
+  const std::string separator = fmt::format("'{}'", group_separator),
+                    listed = fmt::format("(of {} features)", groups.size());
+  const bool by_group = penalty == Penalty::per_group || penalty == Penalty::automatic;
+  constexpr std::string_view grouping = "is for TuneOptions.penalty = auto and per-group";
+  v.require(by_group || groups.empty(), "groups", listed, grouping);
+  v.require(by_group || group_separator == 0, "group_separator", separator, grouping);
+  v.require(groups.empty() || group_separator == 0, "groups", listed,
+            fmt::format("and TuneOptions.group_separator = {}: give one of the two", separator));
   v.require(penalty != Penalty::per_class || model == Model::softmax || model == Model::automatic, "penalty",
             "per-class", "is for softmax");
   return v;

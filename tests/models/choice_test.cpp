@@ -343,8 +343,7 @@ TEST(Choice, AnInterruptedLoweringGoesOnToTheSameBits) {
   const Tuned whole = tune(task, p, control);
   EXPECT_FALSE(whole.interrupted);
   EXPECT_EQ(whole.chosen.theta, expected.chosen.theta);
-  for (const std::string& ending : kept_beside(task)) std::filesystem::remove(control.checkpoint + ending);
-  std::filesystem::remove(control.checkpoint);
+  kept_run(control.checkpoint, task).forget();
 }
 
 TEST(Choice, AnInterruptedChoiceGoesOnToTheSameBits) {
@@ -376,8 +375,7 @@ TEST(Choice, AnInterruptedChoiceGoesOnToTheSameBits) {
     EXPECT_EQ(whole.choice.kind, expected.choice.kind);
     EXPECT_EQ(whole.chosen.theta, expected.chosen.theta);
     EXPECT_EQ(whole.chosen.raw, expected.chosen.raw);
-    std::filesystem::remove(path);
-    for (const std::string& ending : kept_beside(task)) std::filesystem::remove(path + ending);
+    EXPECT_FALSE(kept_run(path, task).exists()) << "a run that is over is not kept";
   }
 }
 

@@ -282,6 +282,7 @@ TEST(Clean, AnInterruptedRunGoesOnWithTheSameNumbers) {
   EXPECT_LT(part.summary.iterations, whole.summary.iterations);
   control.interrupted = [] { return false; };
   control.resume = true;
+  control.forget = false;
   const Cleaned rest = clean(task, c, control);
   EXPECT_TRUE(rest.summary.resumed);
   EXPECT_EQ(rest.summary.theta, whole.summary.theta);

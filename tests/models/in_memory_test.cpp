@@ -1,11 +1,15 @@
 // What a C++ caller does without files: a table in memory gives the same as the same table in a file, bit for
 // bit.
 
+#include <algorithm>
+#include <filesystem>
+#include <limits>
 #include <random>
 
 #include <gtest/gtest.h>
 
 #include <bilevel/data/make_dataset.hpp>
+#include <bilevel/models/json.hpp>
 
 #include "scratch.hpp"
 #include "table.hpp"
@@ -59,6 +63,68 @@ TEST(InMemory, MissingCellsAreRefusedOrFilled) {
   EXPECT_TRUE(filled.predict(x).values.allFinite());
 }
 
+/// The message of what is thrown; empty where nothing is.
+template <class Call>
+std::string refusal(Call call) {
+  try {
+    call();
+  } catch (const InvalidInput& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST(InMemory, AModelThatRefusedMissingCellsRefusesThemInNewRows) {
+  Eigen::MatrixXd x = Table{.classes = 0}.values();
+  const Eigen::VectorXd y = 2 * x.col(0) + Eigen::VectorXd::LinSpaced(40, 0, 1);
+  SavedModel model = tune(bilevel::data::make_dataset(x, y)).model;
+  x(3, 1) = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_NE(refusal([&] { model.predict(x); }).find("row 4"), std::string::npos);
+  model.imputes = true;
+  EXPECT_TRUE(model.predict(x).values.allFinite());
+}
+
+TEST(InMemory, ARunThatEndedBeforeAFitHasNoModel) {
+  const Eigen::MatrixXd x = Table{.classes = 0}.values();
+  const Eigen::VectorXd y = 2 * x.col(0);
+  const Tuned none = tune(bilevel::data::make_dataset(x, y), {.seconds = 1e-9});
+  ASSERT_FALSE(none.chosen.fitted);
+  const std::string path = scratch("none.json");
+  for (const std::string& why : {refusal([&] { none.predict(x); }), refusal([&] { none.save(path); }),
+                                 refusal([&] { margins(none.model, bilevel::data::make_dataset(x, y)); })})
+    EXPECT_NE(why.find("no model was fitted, the run ended as 'time-limit'"), std::string::npos) << why;
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(InMemory, NamesThatJsonCannotHoldAreRefusedBeforeTheWork) {
+  const Eigen::MatrixXd x = Table{.classes = 0}.values();
+  const Eigen::VectorXd y = 2 * x.col(0);
+  const Prepared p = prepare(bilevel::data::make_dataset(x, y, {"gr\xf6\xdf", "b", "c"}), {});
+  EXPECT_NE(refusal([&] { require_savable(p); }).find("is no UTF-8"), std::string::npos);
+  const Tuned tuned = tune(p, {});
+  EXPECT_NE(refusal([&] { tuned.model.text(); }).find("iconv"), std::string::npos);
+  EXPECT_NE(as_json(p, {}, tuned).find("\"command\": \"tune\""), std::string::npos);
+}
+
+TEST(InMemory, MissingCellsAreRefusedInSparseTablesToo) {
+  Eigen::MatrixXd x = Table{.classes = 0}.values();
+  const Eigen::VectorXd y = 2 * x.col(0);
+  x(5, 2) = std::numeric_limits<double>::quiet_NaN();
+  bilevel::data::Dataset table = bilevel::data::make_dataset(x, y);
+  table.x = bilevel::data::SparseRows(x.sparseView());
+  EXPECT_NE(refusal([&] { prepare(table, {}); }).find("row 6 has the value nan"), std::string::npos);
+}
+
+TEST(InMemory, CleaningRefusesMissingCells) {
+  Eigen::MatrixXd x = Table{}.values();
+  x(5, 2) = std::numeric_limits<double>::quiet_NaN();
+  const auto table = bilevel::data::make_dataset(x, labels_of_table(Table{}), {"a", "b", "c"});
+  const std::string why = refusal([&] { clean(table, {.trusted = 10}); });
+  EXPECT_NE(why.find("row 6 has the value nan in 'c'"), std::string::npos) << why;
+  EXPECT_NE(why.find("CleanOptions.missing = mean"), std::string::npos) << why;
+  EXPECT_NO_THROW(clean(table, {.trusted = 10, .missing = bilevel::data::Missing::mean}));
+}
+
 TEST(InMemory, RowsToJudgeByAndForTheTestMayBeTables) {
   const Eigen::MatrixXd x = Table{.rows = 90, .classes = 0}.values();
   const Eigen::VectorXd y = 2 * x.col(0) + 10 * x.col(2);
@@ -98,6 +164,14 @@ TEST(InMemory, CleansATable) {
   for (Index i = 0; i < 200; ++i)
     if (i % 10 == 3) planted.push_back(i + 1);
   EXPECT_EQ(found.flagged_rows, planted);
+  // The ranking of the program, from the result alone.
+  for (Index k = 0; k < found.flagged; ++k) {
+    const Index i = found.order[static_cast<std::size_t>(k)];
+    const Index row = found.rows[static_cast<std::size_t>(i)];
+    EXPECT_EQ(found.label(i), labels[static_cast<std::size_t>(row - 1)]);
+    EXPECT_NE(found.label(i), found.prediction(i));
+    EXPECT_TRUE(std::binary_search(planted.begin(), planted.end(), row)) << row;
+  }
 }
 
 TEST(InMemory, TablesThatDoNotFitAreRefused) {

@@ -52,6 +52,7 @@ TEST(Prepared, GroupsFromAFileASeparatorOrOneHotColumns) {
   ASSERT_EQ(separated.hyperparameters.size(), 4U);
   EXPECT_EQ(separated.hyperparameters[0], "size");
   EXPECT_EQ(separated.penalties.of, (std::vector<Index>{0, 0, 1, 2, 3}));
+  task.group_separator = 0;
   // A line may name a feature, or the column that a one-hot feature came from.
   task.groups = write("groups.txt", "size_x shape\nsize_y shape\r\n\ncolour=red  warm\ncolour, cold\n");
   const Prepared named = prepare(task);

@@ -164,6 +164,7 @@ TEST(Tuning, AnInterruptedRunGoesOnToTheSameBits) {
     }
     control.interrupted = [] { return false; };
     control.resume = true;
+    control.forget = false;
     const Tuned whole = tune(task, p, control);
     EXPECT_FALSE(whole.interrupted);
     EXPECT_EQ(whole.chosen.theta, expected);

@@ -18,7 +18,11 @@ struct CleanTruth {
 /// What `clean` found.
 struct Cleaned {
   bilevel::Summary summary;
-  Vec weights;                 ///< σ(θ_i) of the training rows
+  std::vector<std::string> classes;  ///< names
+  // Of the training rows, in the order of the data:
+  std::vector<Index> rows;     ///< their numbers in the data, counted from 1
+  std::vector<int> labels;     ///< the classes that they were given
+  Vec weights;                 ///< σ(θ_i)
   std::vector<int> predicted;  ///< what the final model says about them
   std::vector<Index> order;    ///< training rows, the most suspicious first
   /// The first so many of them look mislabelled: they weigh less than the threshold and the model disagrees.
@@ -33,6 +37,13 @@ struct Cleaned {
   double seconds = 0;
   bool interrupted = false;
 
+  /// The label of a training row, and what the final model says instead.
+  const std::string& label(Index training_row) const {
+    return classes[static_cast<std::size_t>(labels[static_cast<std::size_t>(training_row)])];
+  }
+  const std::string& prediction(Index training_row) const {
+    return classes[static_cast<std::size_t>(predicted[static_cast<std::size_t>(training_row)])];
+  }
   /// Whether it ended where it was to, and the last gradient can be trusted.
   bool trustworthy() const;
 };

@@ -22,7 +22,8 @@ struct Model {
   constexpr Model(bilevel::problems::kernels::Loss which) : kind(Kind::by_loss), loss(which) {}
   friend bool operator==(const Model&, const Model&) = default;
 
-  static const Model automatic, ridge, logistic, softmax, poisson, huber, squared_hinge, lasso, elastic_net;
+  static const Model automatic, ridge, logistic, softmax, poisson, huber, squared_hinge, gamma,
+      negative_binomial, lasso, elastic_net;
 
   /// Of the loss that it has, which is the squared one for lasso and elastic net; of no use for softmax.
   const bilevel::problems::LossKind& loss_kind() const { return bilevel::problems::kind_of(loss); }
@@ -35,7 +36,9 @@ inline constexpr Model Model::automatic = Kind::automatic, Model::softmax = Kind
                        Model::logistic = bilevel::problems::kernels::Loss::logistic,
                        Model::poisson = bilevel::problems::kernels::Loss::poisson,
                        Model::huber = bilevel::problems::kernels::Loss::huber,
-                       Model::squared_hinge = bilevel::problems::kernels::Loss::squared_hinge;
+                       Model::squared_hinge = bilevel::problems::kernels::Loss::squared_hinge,
+                       Model::gamma = bilevel::problems::kernels::Loss::gamma,
+                       Model::negative_binomial = bilevel::problems::kernels::Loss::negative_binomial;
 
 enum class Penalty { automatic, global, per_feature, per_group, per_class };
 

@@ -65,6 +65,10 @@ struct Prepared {
 /// Splits the data and makes them ready for `tune`. Throws InvalidInput with what is wrong and what to do.
 Prepared prepare(TuningData data, const TuneOptions& options);
 
+/// Throws InvalidInput where the model of these data could not be saved, because JSON cannot hold their
+/// names: to be asked before the work.
+void require_savable(const Prepared& prepared);
+
 /// Everything that makes a run on these data what it is: a run of another identity is not gone on with.
 std::string identity_of(const Prepared& prepared, const TuneOptions& options);
 

@@ -31,21 +31,25 @@ struct SavedModel {
   Eigen::VectorXd coefficients;
   Eigen::VectorXd
       imputed;  ///< means of the training rows, which stand in for missing cells, by the schema's features
-  bool imputes = false;  ///< whether missing cells were filled in training; else they are refused
+  /// Whether missing cells get those means, as they did in training; else they are refused.
+  bool imputes = false;
   std::vector<std::string> hyperparameters;
   Eigen::VectorXd log_lambda;
   std::string status = {}, verdict = {};  ///< of the run that it comes from
 
   /// Throws InvalidInput that names the file and what is wrong with it.
   static SavedModel load(const std::string& path);
-  /// Writes it as JSON, versioned, whole or not at all.
+  /// Writes it as JSON, versioned, whole or not at all. Throws InvalidInput where it holds names that are no
+  /// UTF-8, or no model because its run ended before one was fitted (Fitted::fitted).
   void save(const std::string& path) const;
   /// What `save` writes.
   std::string text() const;
+  /// Throws InvalidInput where JSON cannot hold its names.
+  void require_utf8() const;
 
   /// Reads a file with the columns of the training file; a target is not needed.
   bilevel::data::Dataset read(const std::string& path, bilevel::data::ReadOptions options = {}) const;
-  /// Throws InvalidInput where a row gives no finite number.
+  /// Throws InvalidInput where a row gives no finite number, or where no model was fitted.
   Predictions predict(bilevel::data::Dataset rows) const;
   /// Rows of all features that the training table had, in their order. NaN is a missing cell.
   Predictions predict(const Eigen::MatrixXd& rows) const;

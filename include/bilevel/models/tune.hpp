@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <bilevel/files/kept_run.hpp>
 #include <bilevel/outer/solve.hpp>
 
 #include <bilevel/models/prepared.hpp>
@@ -62,7 +63,9 @@ struct Tuned {
 
   /// Whether it ended at an optimum, and the last gradient can be trusted.
   bool trustworthy() const;
-  /// What the chosen model says of rows with the same features, in their order. NaN is a missing cell.
+  /// What the chosen model says of rows with the same features, in their order. NaN is a missing cell. A run
+  /// that ended early may have none (`chosen.fitted`): then this and `save` throw InvalidInput with its
+  /// status.
   Predictions predict(const Eigen::MatrixXd& rows) const { return model.predict(rows); }
   Predictions predict(bilevel::data::Dataset rows) const { return model.predict(std::move(rows)); }
   /// Writes the model; SavedModel::load and `bilevel predict` read it.
@@ -71,13 +74,21 @@ struct Tuned {
 
 /// How a run is watched, kept and ended early.
 struct TuneControl {
-  std::string checkpoint;  ///< a file in which the run is kept while it lasts; empty for nowhere
-  bool resume = false;     ///< go on with the run that is kept there, if there is one
+  /// A file in which the run is kept while it lasts, with others beside it; empty for nowhere. A place that
+  /// keeps a run already, or a file of another kind, is refused and left alone.
+  std::string checkpoint = {};
+  bool resume = false;  ///< go on with the run that is kept there, if there is one
+  /// Once the run is over its files are removed; else whoever reads the result does it: `kept_run`.
+  bool forget = true;
   /// What the run is: one of another identity is not gone on with. Empty: made from the data and the options.
-  std::string identity;
+  std::string identity = {};
   std::function<void(const std::string&)> progress = [](const std::string&) {};
+  /// Called after every evaluation, with losses in units of the target; false stops as `interrupted` does.
+  std::function<bool(const bilevel::HistoryEntry&)> callback = {};
   std::function<bool()> interrupted = [] { return false; };  ///< called from several threads
   double grace = 0.6;  ///< seconds that the final fits may take once the run was to end
+
+  Violations validate() const;
 };
 
 /// Tunes the penalties of a linear model on data, with a certificate: first one λ for all over a grid; then
@@ -90,8 +101,8 @@ Tuned tune(TuningData data, const TuneOptions& options = {}, const TuneControl& 
 /// The same of data that `prepare` has split by the same options.
 Tuned tune(const Prepared& prepared, const TuneOptions& options, const TuneControl& control = {});
 
-/// The endings of the files that a run keeps beside its checkpoint, to be removed with it.
-std::vector<std::string> kept_beside(const TuneOptions& options);
+/// The checkpoint of a run and all that it keeps beside it.
+bilevel::KeptRun kept_run(const std::string& checkpoint, const TuneOptions& options);
 
 /// Whether a penalty ended at the "lower" or "upper" end of the box.
 std::optional<std::string> at_bound(const Tuned& result, double log_lambda);

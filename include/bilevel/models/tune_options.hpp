@@ -30,7 +30,8 @@ struct TuneOptions {
   Model model = Model::automatic;
   /// Automatic: one λ, adaptive ones, or one for each feature or group, whichever the data ask for.
   Penalty penalty = Penalty::automatic;
-  /// ω: log λ of one penalty differs from another's by about this; infinite: nothing is believed of them.
+  /// ω: log λ of one penalty differs from another's by about this; infinite: nothing is believed of them. For
+  /// many penalties, not for one.
   double prior_width = 0.5;
   /// The share of the rows that judge, in [0, 1); empty: K folds, or the rows that the data bring for it.
   std::optional<double> validation = {};
@@ -38,25 +39,26 @@ struct TuneOptions {
   /// bring rows for it, or a column that says what each row is for.
   double test = 0.2;
   int folds = 5;  ///< K, at least 2
-  /// The group of each feature, by the feature's name or by that of the column that it came from; else the
-  /// part of a name before `group_separator`, and where that is 0 the column that a one-hot feature came
-  /// from.
+  /// The group of each feature, by the feature's name or by that of the column that it came from; where it is
+  /// empty the part of a name before `group_separator`, and where that is 0 the column that a one-hot feature
+  /// came from. One of the two, and for penalties that have groups (automatic, per_group).
   std::map<std::string, std::string> groups = {};
   char group_separator = 0;
   bool grouped() const { return !groups.empty() || group_separator != 0; }
   bool standardize = true;  ///< features have mean 0 and deviation 1 on the training rows
   bool intercept = true;
-  bool stratify = true;            ///< classes have the same share in every part
-  bool refit = false;              ///< with a hold-out: train the final model on training and validation rows
+  bool stratify = true;  ///< classes have the same share in every part
+  bool refit = false;    ///< train the final model on training and validation rows; for a hold-out alone
   double lower = -10, upper = 10;  ///< of every log λ …
   bool bounds_given = false;       ///< … and not to be widened
   double loss_parameter = 0;       ///< of a loss that has one, in units of the target; 0: the usual
   int grid = 21;                   ///< values of one λ for all, tried first; 2 to 10000
-  std::vector<double> starts = {};  ///< further starts of log λ, beside the best of the grid
-  double tolerance = 1e-6;          ///< of the norm of the projected outer gradient
-  long iterations = 500;            ///< most steps of a descent
-  double seconds = 0;               ///< most seconds of tuning; 0: as many as it takes
-  std::uint64_t seed = 1;           ///< of splits
+  std::vector<double> starts =
+      {};                   ///< further starts of log λ within the bounds, beside the best of the grid
+  double tolerance = 1e-6;  ///< of the norm of the projected outer gradient
+  long iterations = 500;    ///< most steps of a descent
+  double seconds = 0;       ///< most seconds of tuning; 0: as many as it takes
+  std::uint64_t seed = 1;   ///< of splits
   /// Missing cells (NaN) are refused, or the mean of the training rows stands in for them.
   bilevel::data::Missing missing = bilevel::data::Missing::refuse;
   /// Automatic: dense tables whose columns mostly hold one value are kept sparse too.

@@ -34,4 +34,9 @@ inline bool succeeded(Status status) {
   return status == Status::converged;
 }
 
+/// Whether a run that ended so can be taken up again where it was.
+inline bool unfinished(Status status) {
+  return status == Status::interrupted || status == Status::iteration_limit || status == Status::time_limit;
+}
+
 }  // namespace bilevel
