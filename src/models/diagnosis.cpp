@@ -8,7 +8,7 @@
 
 #include <Eigen/Eigenvalues>
 
-#include <bilevel/threads/side_by_side.hpp>
+#include "threads/side_by_side.hpp"
 
 #include "findings.hpp"
 #include "folds.hpp"
