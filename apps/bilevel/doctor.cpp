@@ -1,6 +1,7 @@
 #include <cmath>
 #include <memory>
 
+#include <bilevel/gradient/spectrum.hpp>
 #include <bilevel/models/diagnosis.hpp>
 #include "commands.hpp"
 #include "interrupt.hpp"

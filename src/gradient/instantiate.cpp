@@ -9,6 +9,10 @@ template Certificate certify(Equilibrium<Eigen::VectorXd>&, Curvature<Eigen::Vec
                              const Phases<Eigen::VectorXd>&, const CertificateOptions&);
 template Certificate certify(Equilibrium<Eigen::VectorXf>&, Curvature<Eigen::VectorXf>*,
                              const Phases<Eigen::VectorXf>&, const CertificateOptions&);
+template Spectrum lanczos_spectrum(Curvature<Eigen::VectorXd>&, const Eigen::VectorXd&, std::uint64_t, int,
+                                   const StopToken*);
+template Spectrum lanczos_spectrum(Curvature<Eigen::VectorXf>&, const Eigen::VectorXf&, std::uint64_t, int,
+                                   const StopToken*);
 template Eigen::MatrixXd dense_matrix(Curvature<Eigen::VectorXd>&, const Eigen::VectorXd&);
 template Eigen::MatrixXd dense_matrix(Curvature<Eigen::VectorXf>&, const Eigen::VectorXf&);
 template Eigen::MatrixXd dense_cross(Curvature<Eigen::VectorXd>&, const Eigen::VectorXd&,

@@ -15,7 +15,7 @@ namespace data = bilevel::data;
 namespace problems = bilevel::problems;
 using data::Dataset;
 
-std::vector<Index> rows_of(const std::vector<const std::vector<Place>*>& groups) {
+std::vector<Index> rows_at(const std::vector<const std::vector<Place>*>& groups) {
   std::vector<Index> rows;
   for (const auto* group : groups)
     for (const Place& place : *group)
@@ -119,7 +119,7 @@ void Preparation::place_rows() {
 
 /// Missing cells get the mean of the training rows.
 void Preparation::impute_missing() {
-  const std::vector<Index> pool = rows_of(others(layout_, layout_.folds.size()));
+  const std::vector<Index> pool = rows_at(others(layout_, layout_.folds.size()));
   moments_ = data::column_moments(first(), pool);
   p_.imputed = moments_.mean;
   p_.imputes = options_.missing == data::Missing::mean;
@@ -193,7 +193,7 @@ void Preparation::set_splits(const Vec& shift, const Vec& scale) {
       split.training =
           joined({{0, fold_ranges_[k].first}, {fold_ranges_[k].second, fold_ranges_.back().second}});
       split.validation = {fold_ranges_[k]};
-      const data::ColumnMoments own = data::column_moments(first(), rows_of(others(layout_, k)));
+      const data::ColumnMoments own = data::column_moments(first(), rows_at(others(layout_, k)));
       split.standardisation = standardisation(shift_of(own), scale_of(own));
     }
     p_.folds.push_back(std::move(split));

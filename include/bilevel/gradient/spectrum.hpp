@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include <Eigen/Core>
 
 #include <bilevel/problem/equilibrium.hpp>
@@ -25,6 +27,11 @@ Spectrum factored_spectrum(const Eigen::MatrixXd& matrix, double error);
 /// each off by at most `error` in the 2-norm, where λ_min(A) ≥ `smallest` > 0; NaN where none is proven.
 double largest_relative(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b, double error, double smallest);
 
+/// Of a symmetric curvature, by Lanczos from a random start: estimates from inside the spectrum. Unknown where
+/// it did not converge within so many sweeps of 40 products each.
+template <Vector V>
+Spectrum lanczos_spectrum(Curvature<V>& curvature, const V& like, std::uint64_t seed, int sweeps = 30,
+                          const StopToken* stop = nullptr);
 /// J of a curvature, from `dense()` or column by column.
 template <Vector V>
 Eigen::MatrixXd dense_matrix(Curvature<V>& curvature, const V& like);

@@ -9,8 +9,7 @@
 
 namespace bilevel {
 
-/// Of a symmetric operator on vectors like this one, by Lanczos from a random start: estimates from inside
-/// the spectrum. Unknown where it did not converge within so many sweeps of 40 products each.
+/// The same of any symmetric operator on vectors like this one.
 template <Vector V>
 Spectrum lanczos_spectrum(const typename Lanczos<V>::Apply& apply, const V& like, std::uint64_t seed,
                           int sweeps = 30) {
@@ -23,10 +22,9 @@ Spectrum lanczos_spectrum(const typename Lanczos<V>::Apply& apply, const V& like
   return ends.converged ? Spectrum{ends.smallest, ends.largest} : Spectrum{};
 }
 
-/// The same of a symmetric curvature.
 template <Vector V>
-Spectrum lanczos_spectrum(Curvature<V>& curvature, const V& like, std::uint64_t seed, int sweeps = 30,
-                          const StopToken* stop = nullptr) {
+Spectrum lanczos_spectrum(Curvature<V>& curvature, const V& like, std::uint64_t seed, int sweeps,
+                          const StopToken* stop) {
   return lanczos_spectrum<V>(
       [&](const V& x, V& out) {
         // NaN ends the sweeps, and costs nothing.
