@@ -40,19 +40,10 @@ Json certified_of(const CertifiedGradients& c) {
 }
 
 Json epoch_of(const Epoch& e) {
-  return {{"epoch", e.epoch},
-          {"train_error", number(e.train_error)},
-          {"test_error", number(e.test_error)},
-          {"train_cost", number(e.train_cost)},
-          {"test_cost", number(e.test_cost)},
-          {"samples_per_second", number(e.samples_per_second)},
-          {"relaxation_residual", number(e.relaxation_residual)},
-          {"nudged_residual", number(e.nudged_residual)},
-          {"gradient_cosine", number(e.gradient_cosine)},
-          {"gradient_error", number(e.gradient_error)},
-          {"learning_rate", e.learning_rate},
-          {"seconds", e.seconds},
-          {"certified", certified_of(e.certified)}};
+  Json j{{"epoch", e.epoch}};
+  Epoch::for_each_field([&](const char* name, auto field) { j[name] = number(e.*field); });
+  j["certified"] = certified_of(e.certified);
+  return j;
 }
 
 /// Weights from the inputs to the first units, as pictures; of a resistive network the difference of the two

@@ -41,45 +41,52 @@ Eigen::VectorXd vector(const std::string& text) {
   return x;
 }
 
-/// Of an enumeration whose last value is given.
+// A field of a certificate or of a line of the history.
 template <class Value>
-Value choice(const json& j, Value last) {
-  return static_cast<Value>(whole_number(j, 0, static_cast<int>(last)));
+json encoded(const Value& value) {
+  if constexpr (std::is_enum_v<Value>)
+    return static_cast<int>(value);
+  else if constexpr (std::is_floating_point_v<Value>)
+    return number(value);
+  else
+    return value;
 }
-constexpr Kind last_kind = Kind::rigorous;
-constexpr Verdict last_verdict = Verdict::trusted;
+constexpr int last_of(Kind) { return static_cast<int>(Kind::rigorous); }
+constexpr int last_of(Verdict) { return static_cast<int>(Verdict::trusted); }
+template <class Value>
+void decode(const json& j, Value& value) {
+  if constexpr (std::is_enum_v<Value>)
+    value = static_cast<Value>(whole_number(j, 0, last_of(value)));
+  else if constexpr (std::is_floating_point_v<Value>)
+    value = number(j);
+  else if constexpr (std::is_same_v<Value, long>)
+    value = whole_number(j);
+  else
+    value = j.get<Value>();
+}
 
 json encode(const Certificate& c) {
-  return {{"kind", static_cast<int>(c.kind)},
-          {"verdict", static_cast<int>(c.verdict)},
-          {"bound", number(c.bound)},
-          {"theorem_bound", number(c.theorem_bound)},
-          {"inner_residual", number(c.inner_residual)},
-          {"adjoint_residual", number(c.adjoint_residual)},
-          {"delta", number(c.delta)},
-          {"delta_prime", number(c.delta_prime)},
-          {"mu", number(c.mu)},
-          {"smoothness", number(c.smoothness)},
-          {"mu_source", c.mu_source},
-          {"smoothness_source", c.smoothness_source},
-          {"reason", c.reason}};
+  json j = json::object();
+  Certificate::for_each_field([&](const char* name, auto field) { j[name] = encoded(c.*field); });
+  return j;
 }
 Certificate decode_certificate(const json& j) {
   Certificate c;
-  c.kind = choice(j.at("kind"), last_kind);
-  c.verdict = choice(j.at("verdict"), last_verdict);
-  c.bound = number(j.at("bound"));
-  c.theorem_bound = number(j.at("theorem_bound"));
-  c.inner_residual = number(j.at("inner_residual"));
-  c.adjoint_residual = number(j.at("adjoint_residual"));
-  c.delta = number(j.at("delta"));
-  c.delta_prime = number(j.at("delta_prime"));
-  c.mu = number(j.at("mu"));
-  c.smoothness = number(j.at("smoothness"));
-  c.mu_source = j.at("mu_source");
-  c.smoothness_source = j.at("smoothness_source");
-  c.reason = j.at("reason");
+  Certificate::for_each_field([&](const char* name, auto field) { decode(j.at(name), c.*field); });
   return c;
+}
+
+// By position: there is one for every evaluation.
+json encode(const HistoryEntry& h) {
+  json j = json::array();
+  HistoryEntry::for_each_field([&](const char*, auto field) { j.push_back(encoded(h.*field)); });
+  return j;
+}
+HistoryEntry decode_entry(const json& j) {
+  HistoryEntry h;
+  std::size_t place = 0;
+  HistoryEntry::for_each_field([&](const char*, auto field) { decode(j.at(place++), h.*field); });
+  return h;
 }
 
 json encode(const Cost& c) {
@@ -130,10 +137,7 @@ json encode(const Checkpoint& c) {
   j["seconds"] = c.seconds;
   j["cost"] = encode(c.cost);
   j["history"] = json::array();
-  for (const HistoryEntry& h : c.history)
-    j["history"].push_back({h.iteration, h.accepted, number(h.outer_value), number(h.gradient_norm),
-                            number(h.bound), static_cast<int>(h.kind), static_cast<int>(h.verdict),
-                            number(h.inner_tolerance), h.seconds});
+  for (const HistoryEntry& h : c.history) j["history"].push_back(encode(h));
   return j;
 }
 
@@ -196,10 +200,7 @@ Checkpoint decode(const json& j) {
   c.evaluations = whole_number(j.at("evaluations"), 0);
   c.seconds = j.at("seconds");
   c.cost = decode_cost(j.at("cost"));
-  for (const json& h : j.at("history"))
-    c.history.push_back({whole_number(h.at(0)), h.at(1), number(h.at(2)), number(h.at(3)), number(h.at(4)),
-                         choice(h.at(5), last_kind), choice(h.at(6), last_verdict), number(h.at(7)),
-                         h.at(8)});
+  for (const json& h : j.at("history")) c.history.push_back(decode_entry(h));
   require_sizes(c);
   return c;
 }

@@ -1,46 +1,45 @@
 #include <bilevel/outer/json.hpp>
 
+#include <type_traits>
+
 #include "outer/describe.hpp"
 
 namespace bilevel {
 
-Description described(const Certificate& c) {
+namespace {
+
+/// An object with every field of a record, enumerations by their names.
+template <class Record>
+Description fields_of(const Record& record) {
   Description j;
-  j["kind"] = name(c.kind);
-  j["verdict"] = name(c.verdict);
-  j["bound"] = finite_or_null(c.bound);
-  j["theorem_bound"] = finite_or_null(c.theorem_bound);
-  j["delta"] = finite_or_null(c.delta);
-  j["delta_prime"] = finite_or_null(c.delta_prime);
-  j["mu"] = finite_or_null(c.mu);
-  j["mu_source"] = c.mu_source;
-  j["smoothness"] = finite_or_null(c.smoothness);
-  j["smoothness_source"] = c.smoothness_source;
-  j["inner_residual"] = finite_or_null(c.inner_residual);
-  j["adjoint_residual"] = finite_or_null(c.adjoint_residual);
-  j["reason"] = c.reason;
+  Record::for_each_field([&](const char* name, auto field) {
+    const auto& value = record.*field;
+    using Value = std::remove_cvref_t<decltype(value)>;
+    if constexpr (std::is_enum_v<Value>)
+      j[name] = bilevel::name(value);
+    else if constexpr (std::is_floating_point_v<Value>)
+      j[name] = finite_or_null(value);
+    else
+      j[name] = value;
+  });
   return j;
 }
 
+}  // namespace
+
+Description described(const Certificate& certificate) {
+  return fields_of(certificate);
+}
+
 Description described(const Cost& c) {
-  Description j;
-  Cost::for_each_field([&](const char* name, auto field) { j[name] = c.*field; });
+  Description j = fields_of(c);
   j["gradient_equivalents"] = c.gradient_equivalents();
   return j;
 }
 
 Description described(const std::vector<HistoryEntry>& history) {
   Description list = Description::array();
-  for (const auto& h : history)
-    list.push_back({{"iteration", h.iteration},
-                    {"accepted", h.accepted},
-                    {"outer_value", finite_or_null(h.outer_value)},
-                    {"gradient_norm", finite_or_null(h.gradient_norm)},
-                    {"bound", finite_or_null(h.bound)},
-                    {"kind", name(h.kind)},
-                    {"verdict", name(h.verdict)},
-                    {"inner_tolerance", finite_or_null(h.inner_tolerance)},
-                    {"seconds", h.seconds}});
+  for (const HistoryEntry& h : history) list.push_back(fields_of(h));
   return list;
 }
 

@@ -36,6 +36,24 @@ struct Certificate {
   /// bound ≤ max(‖gradient‖, outer_tolerance), untrusted otherwise. A gradient from a phase that
   /// did not converge (`settled` false) is doubtful at best.
   void judge(double gradient_norm, double outer_tolerance, bool settled);
+
+  /// visit(name, pointer to the member) for every field: how it is shown and kept follows from here.
+  template <class Visit>
+  static void for_each_field(Visit&& visit) {
+    visit("kind", &Certificate::kind);
+    visit("verdict", &Certificate::verdict);
+    visit("bound", &Certificate::bound);
+    visit("theorem_bound", &Certificate::theorem_bound);
+    visit("delta", &Certificate::delta);
+    visit("delta_prime", &Certificate::delta_prime);
+    visit("mu", &Certificate::mu);
+    visit("mu_source", &Certificate::mu_source);
+    visit("smoothness", &Certificate::smoothness);
+    visit("smoothness_source", &Certificate::smoothness_source);
+    visit("inner_residual", &Certificate::inner_residual);
+    visit("adjoint_residual", &Certificate::adjoint_residual);
+    visit("reason", &Certificate::reason);
+  }
 };
 
 struct CertificateOptions {

@@ -57,6 +57,22 @@ struct Epoch {
   double learning_rate = 0;
   double seconds = 0;  ///< of its batches, without those of testing and certifying
   CertifiedGradients certified;
+
+  /// visit(name, pointer to the member) for every measured number, those of what was certified left out.
+  template <class Visit>
+  static void for_each_field(Visit&& visit) {
+    visit("train_error", &Epoch::train_error);
+    visit("test_error", &Epoch::test_error);
+    visit("train_cost", &Epoch::train_cost);
+    visit("test_cost", &Epoch::test_cost);
+    visit("samples_per_second", &Epoch::samples_per_second);
+    visit("relaxation_residual", &Epoch::relaxation_residual);
+    visit("nudged_residual", &Epoch::nudged_residual);
+    visit("gradient_cosine", &Epoch::gradient_cosine);
+    visit("gradient_error", &Epoch::gradient_error);
+    visit("learning_rate", &Epoch::learning_rate);
+    visit("seconds", &Epoch::seconds);
+  }
 };
 
 /// The gradient that training uses, beside the exact one, on a few test rows.

@@ -23,6 +23,20 @@ struct HistoryEntry {
   Verdict verdict = Verdict::untrusted;
   double inner_tolerance = unknown;
   double seconds = 0;  ///< since the start of the run, resumed time included
+
+  /// visit(name, pointer to the member) for every field, in the order in which checkpoints have them.
+  template <class Visit>
+  static void for_each_field(Visit&& visit) {
+    visit("iteration", &HistoryEntry::iteration);
+    visit("accepted", &HistoryEntry::accepted);
+    visit("outer_value", &HistoryEntry::outer_value);
+    visit("gradient_norm", &HistoryEntry::gradient_norm);
+    visit("bound", &HistoryEntry::bound);
+    visit("kind", &HistoryEntry::kind);
+    visit("verdict", &HistoryEntry::verdict);
+    visit("inner_tolerance", &HistoryEntry::inner_tolerance);
+    visit("seconds", &HistoryEntry::seconds);
+  }
 };
 
 /// The last accepted point with all that a summary says about it.

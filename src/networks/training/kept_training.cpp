@@ -19,41 +19,26 @@ Json number_or_null(double x) {
   return std::isfinite(x) ? Json(x) : Json(nullptr);
 }
 
-/// act(name, field) for each number of what was certified, and of an epoch without that.
-template <class C, class Act>
-void for_each_number(C& c, Act&& act) requires std::is_same_v<std::remove_const_t<C>, CertifiedGradients> {
-  CertifiedGradients::for_each_field([&](const char* name, auto field) { act(name, c.*field); });
-}
-template <class E, class Act>
-void for_each_number(E& e, Act&& act) requires std::is_same_v<std::remove_const_t<E>, Epoch> {
-  act("train_error", e.train_error), act("test_error", e.test_error);
-  act("train_cost", e.train_cost), act("test_cost", e.test_cost);
-  act("samples_per_second", e.samples_per_second);
-  act("relaxation_residual", e.relaxation_residual), act("nudged_residual", e.nudged_residual);
-  act("gradient_cosine", e.gradient_cosine), act("gradient_error", e.gradient_error);
-  act("learning_rate", e.learning_rate), act("seconds", e.seconds);
-}
-
 template <class Part>
 Json encoded(const Part& part) {
   Json j = Json::object();
-  for_each_number(part, [&](const char* name, auto value) {
-    if constexpr (std::is_floating_point_v<decltype(value)>)
-      j[name] = number_or_null(value);
+  Part::for_each_field([&](const char* name, auto field) {
+    if constexpr (std::is_floating_point_v<std::remove_cvref_t<decltype(part.*field)>>)
+      j[name] = number_or_null(part.*field);
     else
-      j[name] = value;
+      j[name] = part.*field;
   });
   return j;
 }
 
 template <class Part>
 void decode(const Json& j, Part& part) {
-  for_each_number(part, [&](const char* name, auto& value) {
+  Part::for_each_field([&](const char* name, auto field) {
     const Json& one = j.at(name);
-    if constexpr (std::is_floating_point_v<std::remove_reference_t<decltype(value)>>)
-      value = one.is_null() ? unknown : one.get<double>();
+    if constexpr (std::is_floating_point_v<std::remove_cvref_t<decltype(part.*field)>>)
+      part.*field = one.is_null() ? unknown : one.get<double>();
     else
-      value = whole_number(one, 0);
+      part.*field = whole_number(one, 0);
   });
 }
 
