@@ -155,13 +155,13 @@ Family Run::asked_for() const {
 /// log λ differs by ω as a rule from that of the best single λ: minus the logarithm of that belief, in units
 /// of the loss. Around their own mean instead, all penalties together would follow the rows that judge.
 void Run::add_prior(Family& family) {
-  if (family.parts < 2 || !std::isfinite(options_.prior_width)) return;
+  if (family.prior.parts < 2 || !std::isfinite(options_.prior_width)) return;
   Choice& choice = result_.choice;
   choice.prior_width = options_.prior_width;
   choice.loss_scale = folds_.likelihood_scale(pilot_.settled);
-  family.centre = pilot_.log_lambda;
-  family.precision = *choice.loss_scale / (folds_.judges() * options_.prior_width * options_.prior_width);
-  choice.precision = scale2_ * family.precision;
+  family.prior.centre = pilot_.log_lambda;
+  family.prior.precision = *choice.loss_scale / (folds_.judges() * options_.prior_width * options_.prior_width);
+  choice.precision = scale2_ * family.prior.precision;
   choice.loss_scale = scale2_ * *choice.loss_scale;
 }
 

@@ -30,12 +30,10 @@ DataFinding not_looked_at(std::string name, std::string_view why) {
   return finding;
 }
 
-std::optional<DataFinding> too_much(std::string_view name, double operations,
-                                    const DiagnosisOptions& options) {
+std::optional<std::string> too_much(double operations, const DiagnosisOptions& options) {
   if (operations <= options.affordable) return {};
-  return not_looked_at(
-      std::string(name),
-      fmt::format("it would take about {:.1g} operations, more than {:.1g}", operations, options.affordable));
+  return fmt::format("it would take about {:.1g} operations, more than {:.1g}", operations,
+                     options.affordable);
 }
 
 double elements(const Prepared& p, Index rows) {
@@ -55,12 +53,6 @@ double work_of_fit(const Prepared& p, Index rows) {
 
 bool counts(const Prepared& p, Index i) {
   return !p.samples.weights || (*p.samples.weights)[i] > 0;
-}
-
-Index rows_of(const std::vector<RowRange>& ranges) {
-  Index rows = 0;
-  for (const auto& [first, last] : ranges) rows += last - first;
-  return rows;
 }
 
 Ranges ranges_of(const Prepared& p, Index groups, const std::function<Index(Index row)>& group) {
@@ -125,12 +117,12 @@ Columns columns_of(const Prepared& p, const DiagnosisOptions& options) {
   std::vector<bool> moves(static_cast<std::size_t>(d));
   for (Index j = 0; j < d; ++j) moves[static_cast<std::size_t>(j)] = ranges.least(j, 0) < ranges.most(j, 0);
   Mat moments;
-  const double work = elements(p, rows_of(p.final.training)) * static_cast<double>(d) + 10 * std::pow(d, 3);
+  const double work =
+      elements(p, problems::row_count(p.final.training)) * static_cast<double>(d) + 10 * std::pow(d, 3);
   if (d > most_columns) {
     c.why_not = fmt::format("there are {} columns, more than {}", d, most_columns);
-  } else if (work > options.affordable) {
-    c.why_not =
-        fmt::format("it would take about {:.1g} operations, more than {:.1g}", work, options.affordable);
+  } else if (const auto why = too_much(work, options)) {
+    c.why_not = *why;
   } else {
     // The squared loss has the moments of the rows as its Hessian, by weight, the column of ones last.
     const auto loss =
@@ -384,16 +376,17 @@ DataFinding penalties_told_apart(const Prepared& p, const Vec& theta, const Diag
   if (thetas > most_columns)
     return not_looked_at(told_apart_name,
                          fmt::format("there are {} penalties, more than {}", thetas, most_columns));
-  const Index rows = rows_of(p.folds[0].training), size = static_cast<Index>(p.names.size()) * p.outputs;
-  if (auto refusal =
-          too_much(told_apart_name, static_cast<double>(p.folds.size()) * work_of_fit(p, rows), options))
-    return *refusal;
+  const Index rows = problems::row_count(p.folds[0].training),
+              size = static_cast<Index>(p.names.size()) * p.outputs;
+  if (const auto why = too_much(static_cast<double>(p.folds.size()) * work_of_fit(p, rows), options))
+    return not_looked_at(told_apart_name, *why);
   // By the factor of a Hessian that is formed, else by some 100 products.
   const double each = size <= bilevel::problems::PenalisedModel::formed_hessian
                           ? 2 * std::pow(static_cast<double>(size), 2)
                           : 400 * elements(p, rows) * static_cast<double>(p.outputs);
   // Fewer rows than penalties would not tell them apart, whatever they say.
-  if (auto refusal = too_much(told_apart_name, each * static_cast<double>(thetas), options)) return *refusal;
+  if (const auto why = too_much(each * static_cast<double>(thetas), options))
+    return not_looked_at(told_apart_name, *why);
   const Pulls asked = row_pulls(p, theta, each, options);
   if (!asked.why_not.empty()) return not_looked_at(told_apart_name, asked.why_not);
   const Mat& pulls = asked.of_rows;

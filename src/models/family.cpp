@@ -39,7 +39,7 @@ Family family_of(const Prepared& p, std::string kind, const PenaltyMap& map, std
   f.folds.assign(p.folds.size(), map);
   f.final = map;
   f.names = std::move(names);
-  f.parts = map.count;
+  f.prior.parts = map.count;
   if (p.elastic()) f.names.push_back("λ₂ (squares)");
   return f;
 }
@@ -58,7 +58,7 @@ Family adaptive_family(const Prepared& p, const std::vector<Vec>& phi, const std
   };
   for (std::size_t k = 0; k < f.folds.size(); ++k) f.folds[k].slope = both(k);
   f.final.slope = both(phi.size() - 1);
-  f.parts = 0;
+  f.prior.parts = 0;
   return f;
 }
 
@@ -87,13 +87,13 @@ Vec reported_penalties(const Prepared& p, const Family& family, const Vec& theta
 
 bilevel::Estimate<Vec> WithPrior::estimate(const Vec& theta, const bilevel::Warm<Vec>& warm) {
   bilevel::Estimate<Vec> e = Forwarding::estimate(theta, warm);
-  const Vec apart = theta.head(parts_).array() - centre_;
-  const double value = 0.5 * precision_ * apart.squaredNorm();
+  const Vec apart = prior_.apart(theta);
+  const double value = prior_.value(theta);
   e.outer_value += value;
   e.corrected_value += value;
-  e.gradient.head(parts_) += precision_ * apart;
-  e.certificate.bound += bilevel::gamma(static_cast<double>(parts_) + 8) *
-                         (precision_ * apart.norm() + e.gradient.norm());
+  e.gradient.head(prior_.parts) += prior_.precision * apart;
+  e.certificate.bound += bilevel::gamma(static_cast<double>(prior_.parts) + 8) *
+                         (prior_.precision * apart.norm() + e.gradient.norm());
   return e;
 }
 

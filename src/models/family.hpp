@@ -9,6 +9,7 @@
 #include <bilevel/outer/box.hpp>
 
 #include <bilevel/models/prepared.hpp>
+#include <bilevel/models/problem.hpp>
 
 namespace bilevel::models {
 
@@ -23,9 +24,7 @@ struct Family {
   std::vector<std::string> names;  ///< of the penalties that are reported
   Vec start;
   bilevel::Box box;
-  /// Added to the validation loss: ½·precision·Σ_j (θ_j − centre)² over the first `parts` of θ.
-  double precision = 0, centre = 0;
-  Index parts = 0;
+  LogPrior prior;  ///< of precision 0 until the data have said how wide it is
 };
 
 /// γ lies between 0 and this: at 1 a coefficient of half the size is penalised twice as much. Beyond, penalties
@@ -49,20 +48,16 @@ double level_shift(const Prepared& prepared, const Family& family, const std::ve
 /// log λ of each penalty that is reported, in the final model.
 Vec reported_penalties(const Prepared& prepared, const Family& family, const Vec& theta);
 
-/// Adds ½·precision·Σ_j (θ_j − centre)² over the first `parts` of θ to the outer loss: log penalties follow a
-/// normal law of that precision, in units of the loss.
+/// Adds the prior to the outer loss: log penalties follow a normal law of that precision, in units of the
+/// loss.
 class WithPrior final : public bilevel::Forwarding<Vec> {
  public:
-  WithPrior(std::unique_ptr<bilevel::Estimator<Vec>> wrapped, const Family& family)
-      : Forwarding(std::move(wrapped)),
-        precision_(family.precision),
-        centre_(family.centre),
-        parts_(family.parts) {}
+  WithPrior(std::unique_ptr<bilevel::Estimator<Vec>> wrapped, const LogPrior& prior)
+      : Forwarding(std::move(wrapped)), prior_(prior) {}
   bilevel::Estimate<Vec> estimate(const Vec& theta, const bilevel::Warm<Vec>& warm) override;
 
  private:
-  double precision_, centre_;
-  Index parts_;
+  LogPrior prior_;
 };
 
 }  // namespace bilevel::models

@@ -16,9 +16,8 @@ namespace bilevel::models {
 std::string listed(const std::vector<std::string>& names);
 
 DataFinding not_looked_at(std::string name, std::string_view why);
-/// The same, with the numbers, where a finding takes more operations than it may.
-std::optional<DataFinding> too_much(std::string_view name, double operations,
-                                    const DiagnosisOptions& options);
+/// Why a finding that takes so many operations is not looked at, where these are more than it may.
+std::optional<std::string> too_much(double operations, const DiagnosisOptions& options);
 
 /// Numbers that a pass over so many rows reads, and the operations of one fit without a hint where to begin:
 /// some 30 steps of Newton's method, by a Hessian that is formed or by 100 products each.
@@ -27,7 +26,6 @@ double work_of_fit(const Prepared& prepared, Index rows);
 
 /// Whether row i of the matrix has a weight other than 0.
 bool counts(const Prepared& prepared, Index i);
-Index rows_of(const std::vector<RowRange>& ranges);
 
 /// The least and the largest stored value of each feature in each group of the training rows.
 struct Ranges {

@@ -142,9 +142,7 @@ std::unique_ptr<bilevel::Estimator<Vec>> Folds::estimator(const Family& family) 
   else
     estimator = std::make_unique<bilevel::SumOfEstimators>(
         std::move(estimators), std::vector<double>(folds_.size(), 1 / static_cast<double>(folds_.size())));
-  if (family.precision > 0)
-    estimator = std::make_unique<WithPrior>(std::move(estimator), family);
-  return estimator;
+  return with_prior(std::move(estimator), family.prior);
 }
 
 std::vector<Vec> Folds::apart(const Vec& phi) const {

@@ -43,8 +43,12 @@ PosedFold posed_fold(const Prepared& p, const Split& split) {
 
 }  // namespace
 
+Vec LogPrior::apart(const Vec& theta) const {
+  return theta.head(parts).array() - centre;
+}
+
 double LogPrior::value(const Vec& theta) const {
-  return precision > 0 ? 0.5 * precision * (theta.head(parts).array() - centre).square().sum() : 0;
+  return 0.5 * precision * apart(theta).squaredNorm();
 }
 
 Posed pose(const Prepared& p, const TuneOptions& options, const TuneControl& control) {
@@ -69,7 +73,7 @@ Posed pose(const Prepared& p, const TuneOptions& options, const TuneControl& con
     posed.status = control.interrupted() ? bilevel::Status::interrupted : bilevel::Status::time_limit;
     return posed;
   }
-  posed.prior = {family->precision, family->centre, family->parts};
+  posed.prior = family->prior;
   posed.start = family->start;
   posed.lower = family->box.lower.minCoeff();
   return posed;
@@ -87,11 +91,7 @@ std::unique_ptr<bilevel::Estimator<Vec>> make_estimator(std::string_view method,
 std::unique_ptr<bilevel::Estimator<Vec>> with_prior(std::unique_ptr<bilevel::Estimator<Vec>> estimator,
                                                     const LogPrior& prior) {
   if (!(prior.precision > 0)) return estimator;
-  Family family;
-  family.precision = prior.precision;
-  family.centre = prior.centre;
-  family.parts = prior.parts;
-  return std::make_unique<WithPrior>(std::move(estimator), family);
+  return std::make_unique<WithPrior>(std::move(estimator), prior);
 }
 
 std::vector<std::unique_ptr<bilevel::Problem<Vec>>> make_problems(const Prepared& p) {

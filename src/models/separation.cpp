@@ -159,8 +159,8 @@ std::vector<std::string> along(const Prepared& p, const Vec& coefficients) {
 
 /// What the fit says, in a finding of its own.
 DataFinding by_direction(const Prepared& p, const DiagnosisOptions& options) {
-  const Index rows = rows_of(p.final.training);
-  if (auto refusal = too_much(separable_name, work_of_fit(p, rows), options)) return *refusal;
+  const Index rows = problems::row_count(p.final.training);
+  if (const auto why = too_much(work_of_fit(p, rows), options)) return not_looked_at(separable_name, *why);
   const Direction d = weakly_penalised(p, options);
   if (cut_short(d.settled.status)) return not_looked_at(separable_name, d.settled.message);
   if (d.rows == 0)

@@ -139,7 +139,7 @@ bilevel::Summary Run::descend(const Family& family, const Vec& start, const std:
   }
   options.callback = [&](const bilevel::HistoryEntry& h) {
     control_.progress(fmt::format("{}: step {:>3}  {} {:.8g}  gradient {:.1e} ± {:.0e} ({})", family.kind,
-                                  h.iteration, family.precision > 0 ? "loss with prior" : "validation loss",
+                                  h.iteration, family.prior.precision > 0 ? "loss with prior" : "validation loss",
                                   scale2_ * h.outer_value, h.gradient_norm, h.bound, name(h.verdict)));
     bilevel::HistoryEntry said = h;
     said.outer_value *= scale2_;
@@ -181,7 +181,7 @@ void Run::minimise(Family& family) {
     if (cut_short(status)) return;
     // Towards the bounds the loss is flat: penalties of no effect, or coefficients of zero. Where the best
     // single λ lies there and the descent ends at once, it gets a second start from the best one inside.
-    if (k == 0 && result_.summary.iterations == 0 && family.parts > 1)
+    if (k == 0 && result_.summary.iterations == 0 && family.prior.parts > 1)
       if (const auto inside = best_inside()) starts.push_back(*inside);
   }
   if (options_.penalty != Penalty::automatic) widen(family);
@@ -191,7 +191,7 @@ void Run::minimise(Family& family) {
 /// slope is what is left to gain. Where that matters the box is widened, as long as it helps and the
 /// certificate follows. Not with a prior, which does not want them there.
 void Run::widen(Family& family) {
-  if (family.precision > 0) return;
+  if (family.prior.precision > 0) return;
   for (int k = 1; !to_end(); ++k) {
     const bilevel::Summary& s = result_.summary;
     if (s.gradient.size() != s.theta.size() || s.theta.size() == 0) return;

@@ -39,10 +39,14 @@ Extent measure(const DataLoss& loss, const Standardisation& standardisation) {
                  standardisation);
 }
 
-Index DataLoss::row_count() const {
+Index row_count(const std::vector<RowRange>& ranges) {
   Index count = 0;
-  for (const auto& [first, last] : ranges_) count += last - first;
+  for (const auto& [first, last] : ranges) count += last - first;
   return count;
+}
+
+Index DataLoss::row_count() const {
+  return problems::row_count(ranges_);
 }
 
 }  // namespace bilevel::problems

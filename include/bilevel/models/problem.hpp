@@ -28,6 +28,7 @@ struct LogPrior {
   double precision = 0, centre = 0;
   Index parts = 0;
 
+  Vec apart(const Vec& theta) const;  ///< θ_j − centre
   double value(const Vec& theta) const;
 };
 

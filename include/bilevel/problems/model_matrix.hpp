@@ -15,6 +15,7 @@ namespace bilevel::problems {
 
 /// Rows first … second − 1.
 using RowRange = std::pair<Index, Index>;
+Index row_count(const std::vector<RowRange>& ranges);
 
 /// The features of all samples, one sample a row, and a last column of ones for the intercept: stored where
 /// the matrix is dense, implied where it is sparse. Read-only, so that the parts and folds of a data set
