@@ -24,8 +24,7 @@ std::string place_of(std::string_view command, const std::string& given, const s
   return path;
 }
 
-void require_place(const bilevel::KeptRun& kept, bool resume, const std::string& identity) {
-  kept.require_place(resume, identity);
+void say_where_none_is_kept(const bilevel::KeptRun& kept, bool resume) {
   if (resume && !kept.exists())
     say(stderr, "bilevel: {} does not exist: no run of these data and options is kept there, so one begins\n",
         kept.files().front());
@@ -33,7 +32,7 @@ void require_place(const bilevel::KeptRun& kept, bool resume, const std::string&
 
 bilevel::models::TuneControl control_of(const bilevel::KeptRun& kept, bool resume, std::string identity,
                                         Progress& progress) {
-  require_place(kept, resume, identity);
+  say_where_none_is_kept(kept, resume);
   catch_interrupts();
   bilevel::models::TuneControl control;
   control.checkpoint = kept.files().front();

@@ -13,9 +13,9 @@ using bilevel::models::PosedFold;
 
 /// All folds as one thing that settles, their states one after another, in units of their own: the mean of
 /// their outer losses and the prior.
-class Together final : public bilevel::Equilibrium<Vec> {
+class AllFolds final : public bilevel::Equilibrium<Vec> {
  public:
-  explicit Together(const Posed& posed) : posed_(posed) {
+  explicit AllFolds(const Posed& posed) : posed_(posed) {
     for (const PosedFold& fold : posed.folds) {
       place_.push_back(size_);
       size_ += fold.equilibrium->initial_phi().size();
@@ -70,8 +70,8 @@ class EachFold final : public bilevel::InnerSolver<Vec> {
   using Solvers = std::vector<bilevel::InnerSolver<Vec>*>;
   using Owned = std::vector<std::unique_ptr<bilevel::InnerSolver<Vec>>>;
 
-  EachFold(const Together& together, Solvers solvers, Owned owned)
-      : together_(together), solvers_(std::move(solvers)), owned_(std::move(owned)) {}
+  EachFold(const AllFolds& folds, Solvers solvers, Owned owned)
+      : folds_(folds), solvers_(std::move(solvers)), owned_(std::move(owned)) {}
 
   std::string_view name() const override { return solvers_.front()->name(); }
   bilevel::Solution<Vec> solve(const Vec& theta, double beta, const Vec& start) override {
@@ -79,8 +79,8 @@ class EachFold final : public bilevel::InnerSolver<Vec> {
     all.phi = start;
     all.value = all.residual_norm = 0;
     for (std::size_t k = 0; k < solvers_.size(); ++k) {
-      bilevel::Solution<Vec> one = solvers_[k]->solve(theta, beta, together_.state(k, start, theta));
-      together_.put(k, one.phi, all.phi);
+      bilevel::Solution<Vec> one = solvers_[k]->solve(theta, beta, folds_.state(k, start, theta));
+      folds_.put(k, one.phi, all.phi);
       all.value += one.value / static_cast<double>(solvers_.size());
       all.residual_norm = std::hypot(all.residual_norm, one.residual_norm);
       all.tolerance = one.tolerance;
@@ -98,7 +98,7 @@ class EachFold final : public bilevel::InnerSolver<Vec> {
   }
 
  private:
-  const Together& together_;
+  const AllFolds& folds_;
   Solvers solvers_;
   Owned owned_;
 };
@@ -168,16 +168,16 @@ Estimation PosedProblem::estimation(std::string_view method, std::string_view in
 }
 
 Valuation PosedProblem::valuation(std::string_view inner, double tolerance) {
-  auto together = std::make_unique<Together>(posed_);
+  auto all = std::make_unique<AllFolds>(posed_);
   EachFold::Solvers solvers;
   EachFold::Owned owned;
   for (PosedFold& fold : posed_.folds) {
     if (!fold.inner) owned.push_back(bilevel::make_inner_solver<Vec>(inner, *fold.problem));
     solvers.push_back(fold.inner ? fold.inner.get() : owned.back().get());
   }
-  auto each = std::make_unique<EachFold>(*together, std::move(solvers), std::move(owned));
+  auto each = std::make_unique<EachFold>(*all, std::move(solvers), std::move(owned));
   if (tolerance > 0) each->set_tolerance(tolerance);
-  return {std::move(together), std::move(each)};
+  return {std::move(all), std::move(each)};
 }
 
 }  // namespace app

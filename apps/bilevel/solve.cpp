@@ -146,7 +146,9 @@ Plan plan_of(const SolveArguments& a, const PosedProblem& problem, const Vec& st
         bilevel::ToleranceSchedule::fixed(a.inner_tolerance > 0 ? a.inner_tolerance : 1e-10,
                                           a.adjoint_tolerance > 0 ? a.adjoint_tolerance : 1e-10);
   if (!a.checkpoint.empty()) {
-    require_place(bilevel::KeptRun(a.checkpoint), a.resume, options.identity);
+    const bilevel::KeptRun kept(a.checkpoint);
+    kept.require_place(a.resume, options.identity);
+    say_where_none_is_kept(kept, a.resume);
     options.resume = a.resume && std::filesystem::exists(a.checkpoint);
   }
   return plan;

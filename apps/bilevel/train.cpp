@@ -188,8 +188,9 @@ int run(TrainArguments& a) {
   const std::string identity =
       fmt::format("{} of {}", run_identity(data, settings), as_utf8(data.train.source));
   a.checkpoint = place_of("train", a.checkpoint, identity);
-  const bilevel::models::TuneControl kept =
-      control_of(bilevel::KeptRun(a.checkpoint), a.resume, identity, progress);
+  const bilevel::KeptRun place(a.checkpoint);
+  place.require_place(a.resume, identity);
+  const bilevel::models::TuneControl kept = control_of(place, a.resume, identity, progress);
   TrainControl control{.checkpoint = kept.checkpoint,
                        .resume = kept.resume,
                        .identity = kept.identity,
@@ -214,7 +215,7 @@ int run(TrainArguments& a) {
                  {a.netlist, [&] { return result.network.netlist(data.test.inputs.col(0)); }},
                  {a.json, [&] { return json_text(j); }},
                  {a.report, [&] { return report::render(report::train_page(j)); }}});
-  if (result.status == Status::converged) bilevel::KeptRun(a.checkpoint).forget();
+  if (result.status == Status::converged) place.forget();
   return result.status == Status::converged ? ok : no;
 }
 
