@@ -20,8 +20,8 @@ namespace app {
 std::string place_of(std::string_view command, const std::string& given, const std::string& identity);
 /// Says so where there is no run to resume.
 void say_where_none_is_kept(const bilevel::KeptRun& kept, bool resume);
-/// What a run is told: where it is kept, whether to go on, its progress, and Ctrl-C, which is caught from here
-/// on. Its files stay until they are forgotten. That the place is free is for the run to look at.
+/// What a run is told: where it is kept, whether to go on, its progress, and Ctrl-C, which is caught from
+/// here on. Its files stay until they are forgotten. That the place is free is for the run to look at.
 bilevel::models::TuneControl control_of(const bilevel::KeptRun& kept, bool resume, std::string identity,
                                         Progress& progress);
 

@@ -160,7 +160,8 @@ void Run::add_prior(Family& family) {
   choice.prior_width = options_.prior_width;
   choice.loss_scale = folds_.likelihood_scale(pilot_.settled);
   family.prior.centre = pilot_.log_lambda;
-  family.prior.precision = *choice.loss_scale / (folds_.judges() * options_.prior_width * options_.prior_width);
+  family.prior.precision =
+      *choice.loss_scale / (folds_.judges() * options_.prior_width * options_.prior_width);
   choice.precision = scale2_ * family.prior.precision;
   choice.loss_scale = scale2_ * *choice.loss_scale;
 }

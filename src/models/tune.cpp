@@ -139,7 +139,8 @@ bilevel::Summary Run::descend(const Family& family, const Vec& start, const std:
   }
   options.callback = [&](const bilevel::HistoryEntry& h) {
     control_.progress(fmt::format("{}: step {:>3}  {} {:.8g}  gradient {:.1e} ± {:.0e} ({})", family.kind,
-                                  h.iteration, family.prior.precision > 0 ? "loss with prior" : "validation loss",
+                                  h.iteration,
+                                  family.prior.precision > 0 ? "loss with prior" : "validation loss",
                                   scale2_ * h.outer_value, h.gradient_norm, h.bound, name(h.verdict)));
     bilevel::HistoryEntry said = h;
     said.outer_value *= scale2_;

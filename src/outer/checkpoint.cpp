@@ -51,8 +51,12 @@ json encoded(const Value& value) {
   else
     return value;
 }
-constexpr int last_of(Kind) { return static_cast<int>(Kind::rigorous); }
-constexpr int last_of(Verdict) { return static_cast<int>(Verdict::trusted); }
+constexpr int last_of(Kind) {
+  return static_cast<int>(Kind::rigorous);
+}
+constexpr int last_of(Verdict) {
+  return static_cast<int>(Verdict::trusted);
+}
 template <class Value>
 void decode(const json& j, Value& value) {
   if constexpr (std::is_enum_v<Value>)
