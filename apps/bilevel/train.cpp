@@ -193,6 +193,7 @@ int run(TrainArguments& a) {
   const bilevel::models::TuneControl kept = control_of(place, a.resume, identity, progress);
   TrainControl control{.checkpoint = kept.checkpoint,
                        .resume = kept.resume,
+                       .forget = kept.forget,
                        .identity = kept.identity,
                        .progress = kept.progress,
                        .interrupted = kept.interrupted};

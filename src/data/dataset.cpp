@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <unordered_set>
 
 #include <fmt/format.h>
@@ -54,6 +55,53 @@ Violations Schema::validate() const {
   const std::unordered_set<std::string_view> levels(target_levels.begin(), target_levels.end());
   v.require(levels.size() == target_levels.size(), "target_levels", target_levels.size(),
             "levels: each must occur once");
+  return v;
+}
+
+namespace {
+
+/// Adds what is wrong with a column that has something for each row, or is empty.
+template <class Column, class Allowed>
+void check_column(Violations& v, std::string_view field, const Column& column, Index rows, Allowed&& allowed,
+                  std::string_view rule) {
+  const auto size = static_cast<Index>(column.size());
+  v.require(size == 0 || size == rows, field, size,
+            fmt::format("must be one for each of {} rows, or none", rows));
+  for (Index i = 0; i < size; ++i)
+    if (const auto value = column[static_cast<decltype(column.size())>(i)]; !allowed(value)) {
+      v.require(false, field, value, fmt::format("{} (row {})", rule, i + 1));
+      return;  // one is enough of what may be millions
+    }
+}
+
+}  // namespace
+
+Violations Dataset::validate() const {
+  Violations v("Dataset");
+  const auto one_a_feature = [&](std::string_view field, std::size_t size) {
+    v.require(static_cast<Index>(size) == features(), field, size,
+              fmt::format("must be one for each of {} features", features()));
+  };
+  one_a_feature("names", names.size());
+  one_a_feature("origins", origins.size());
+  const auto finite = [](double value) { return std::isfinite(value); };
+  if (levels.empty())
+    check_column(v, "target", target, rows(), finite, "must be finite");
+  else
+    check_column(
+        v, "target", target, rows(),
+        [&](double value) {
+          return value >= 0 && value < static_cast<double>(levels.size()) && value == std::floor(value);
+        },
+        fmt::format("must be the number of one of {} levels", levels.size()));
+  check_column(
+      v, "weights", weights, rows(), [&](double value) { return value >= 0 && std::isfinite(value); },
+      "must be finite and not negative");
+  check_column(v, "offsets", offsets, rows(), finite, "must be finite");
+  check_column(
+      v, "split", split, rows(),
+      [&](int value) { return value >= 0 && static_cast<std::size_t>(value) < split_levels.size(); },
+      fmt::format("must be the number of one of {} split_levels", split_levels.size()));
   return v;
 }
 

@@ -85,17 +85,26 @@ bool KeptRun::exists() const {
                      [&](const std::string& file) { return std::filesystem::exists(file, ignored); });
 }
 
-void KeptRun::require_place(bool resume, const std::string& identity) const {
+std::vector<std::string> KeptRun::there() const {
   std::error_code ignored;
-  std::vector<std::string> there;
+  std::vector<std::string> found;
   for (const std::string& file : files_) {
     if (!std::filesystem::exists(file, ignored)) continue;
     if (!std::filesystem::is_regular_file(file, ignored) || !begins_so(file))
       throw InvalidInput(fmt::format(
           "{} is no checkpoint of bilevel and is left alone; name another place for the run by `checkpoint`",
           file));
-    there.push_back(file);
+    found.push_back(file);
   }
+  return found;
+}
+
+void KeptRun::require_ours() const {
+  there();
+}
+
+void KeptRun::require_place(bool resume, const std::string& identity) const {
+  const std::vector<std::string> there = this->there();
   // All of them, also those that this run may never read: it removes them at its end.
   if (resume)
     for (const std::string& file : there) {

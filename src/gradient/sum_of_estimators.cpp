@@ -24,6 +24,14 @@ Estimate<Vec> combine(const std::vector<double>& weights, const std::vector<Esti
                       double outer_tolerance) {
   if (estimates.empty() || weights.size() != estimates.size())
     throw InvalidInput(fmt::format("combine: {} weights for {} estimates", weights.size(), estimates.size()));
+  for (const auto& e : estimates) {
+    if (e.gradient.size() != estimates[0].gradient.size())
+      throw InvalidInput(fmt::format("combine: one gradient has {} elements, another {}",
+                                     estimates[0].gradient.size(), e.gradient.size()));
+    if (e.pi.size() != e.phi.size())
+      throw InvalidInput(
+          fmt::format("combine: an estimate has {} elements of phi and {} of pi", e.phi.size(), e.pi.size()));
+  }
   Estimate<Vec> sum;
   sum.gradient = Vec::Zero(estimates[0].gradient.size());
   sum.outer_value = sum.corrected_value = 0;
@@ -87,6 +95,8 @@ SumOfEstimators::SumOfEstimators(std::vector<std::unique_ptr<Estimator<Vec>>> es
   if (estimators_.empty() || weights_.size() != estimators_.size())
     throw InvalidInput(
         fmt::format("sum of estimators: {} weights for {} estimators", weights_.size(), estimators_.size()));
+  for (const auto& estimator : estimators_)
+    if (!estimator) throw InvalidInput("sum of estimators: one of them is null");
   const Index thetas = estimators_.front()->initial_theta().size();
   for (const auto& estimator : estimators_) {
     if (estimator->initial_theta().size() != thetas)

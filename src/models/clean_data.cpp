@@ -147,6 +147,9 @@ CleanPreparation::CleanPreparation(CleaningData data, const CleanOptions& option
     throw InvalidInput(
         "CleanOptions.trusted is missing: name rows whose labels are right, by a table of their own, a "
         "share or a number; some rows are needed to judge the others by");
+  given_.data.validate().throw_if_any();
+  for (const auto* own : {&given_.trusted, &given_.test})
+    if (*own) (*own)->validate().throw_if_any();
   files_.push_back(std::move(given_.data));
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <bilevel/gradient/forwarding.hpp>
+#include <bilevel/gradient/settle_and_certify.hpp>
 #include <bilevel/outer/box.hpp>
 
 #include <bilevel/models/prepared.hpp>
@@ -27,12 +28,13 @@ struct Family {
   LogPrior prior;  ///< of precision 0 until the data have said how wide it is
 };
 
-/// γ lies between 0 and this: at 1 a coefficient of half the size is penalised twice as much. Beyond, penalties
-/// follow the noise of the coefficients that they are made from.
+/// γ lies between 0 and this: at 1 a coefficient of half the size is penalised twice as much. Beyond,
+/// penalties follow the noise of the coefficients that they are made from.
 inline constexpr double largest_gamma = 1;
 
 /// The penalties of `prepared`, of one map for all folds.
-Family family_of(const Prepared& prepared, std::string kind, const PenaltyMap& map, std::vector<std::string> names);
+Family family_of(const Prepared& prepared, std::string kind, const PenaltyMap& map,
+                 std::vector<std::string> names);
 
 /// λ_j = exp(t)·a_j^(−γ): θ = (t, γ). The size a_j is the geometric mean of two, each relative to the root
 /// mean square over all coefficients and at least 0.02: |φ_j| at the best single λ, `phi`, and |φ_j| under a
@@ -55,9 +57,14 @@ class WithPrior final : public bilevel::Forwarding<Vec> {
   WithPrior(std::unique_ptr<bilevel::Estimator<Vec>> wrapped, const LogPrior& prior)
       : Forwarding(std::move(wrapped)), prior_(prior) {}
   bilevel::Estimate<Vec> estimate(const Vec& theta, const bilevel::Warm<Vec>& warm) override;
+  void set_outer_tolerance(double tolerance) override {
+    outer_tolerance_ = tolerance;
+    Forwarding::set_outer_tolerance(tolerance);
+  }
 
  private:
   LogPrior prior_;
+  double outer_tolerance_ = bilevel::ImplicitOptions{}.outer_tolerance;
 };
 
 }  // namespace bilevel::models

@@ -64,6 +64,7 @@ Preparation::Preparation(TuningData given, const TuneOptions& options) : options
   };
   validation_file_ = further(given.validation);
   test_file_ = further(given.test);
+  for (const Dataset& file : files_) file.validate().throw_if_any();
 }
 
 void Preparation::describe_source() {
@@ -243,6 +244,7 @@ void Preparation::set_penalties() {
     p_.penalties =
         problems::PenaltyMap::per_group(group, static_cast<Index>(p_.hyperparameters.size()), p_.outputs);
   };
+  p_.penalty = options_.penalty;
   switch (options_.penalty) {
     case Penalty::global:
       p_.penalties = problems::PenaltyMap::global(d, p_.outputs);
@@ -285,6 +287,18 @@ Prepared Preparation::run() {
 
 Prepared prepare(TuningData data, const TuneOptions& options) {
   return Preparation(std::move(data), options).run();
+}
+
+void require_prepared(const Prepared& p, const TuneOptions& options) {
+  if (p.folds.empty()) throw InvalidInput("the data were not prepared: call prepare(data, options) first");
+  Violations v("TuneOptions");
+  const auto as_then = [&](std::string_view field, auto now, auto then) {
+    v.require(now == then, field, now, fmt::format("must be {}, as when the data were prepared", then));
+  };
+  if (options.model != Model::automatic) as_then("model", name(options.model), name(p.model));
+  as_then("penalty", name(options.penalty), name(p.penalty));
+  as_then("intercept", options.intercept, p.intercept);
+  v.throw_if_any();
 }
 
 }  // namespace bilevel::models

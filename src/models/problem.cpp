@@ -8,6 +8,7 @@
 
 #include "coordinate_descent.hpp"
 #include "fold_model.hpp"
+#include "stoppable.hpp"
 #include "tune_run.hpp"
 
 namespace bilevel::models {
@@ -51,7 +52,9 @@ double LogPrior::value(const Vec& theta) const {
   return 0.5 * precision * apart(theta).squaredNorm();
 }
 
-Posed pose(const Prepared& p, const TuneOptions& options, const TuneControl& control) {
+Posed pose(const Prepared& p, const TuneOptions& options, const TuneControl& asked) {
+  require_prepared(p, options);
+  const TuneControl control = stoppable(asked);
   if (options.penalty == Penalty::automatic)
     throw InvalidInput(
         "TuneOptions.penalty: the data choose a family while they are tuned; name one of global, "

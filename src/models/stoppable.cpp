@@ -15,6 +15,8 @@ Violations TuneControl::validate() const {
 
 TuneControl stoppable(TuneControl control) {
   control.validate().throw_if_any();
+  if (!control.progress) control.progress = TuneControl{}.progress;
+  if (!control.interrupted) control.interrupted = TuneControl{}.interrupted;
   if (!control.callback) return control;
   const auto stopped = std::make_shared<std::atomic<bool>>(false);
   control.callback = [stopped, asked = std::move(control.callback)](const bilevel::HistoryEntry& entry) {

@@ -4,8 +4,8 @@
 
 namespace bilevel::models {
 
-/// The same, of which `interrupted` is true once the callback has said so. Throws InvalidInput where it
-/// contradicts itself.
+/// The same, of which `interrupted` is true once the callback has said so, and whose empty functions do
+/// nothing. Throws InvalidInput where it contradicts itself.
 TuneControl stoppable(TuneControl control);
 
 }  // namespace bilevel::models

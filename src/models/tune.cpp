@@ -100,7 +100,8 @@ bool Run::search_grid() {
     const bool known = std::isfinite(a.validation_loss);
     return known && (!std::isfinite(b.validation_loss) || a.validation_loss < b.validation_loss);
   });
-  for (auto point = inside; point != result_.points.end() && point->validation_loss < best_.validation_loss; ++point) {
+  for (auto point = inside; point != result_.points.end() && point->validation_loss < best_.validation_loss;
+       ++point) {
     if (!certified_at(point->log_lambda)) {
       result_.warnings.push_back(fmt::format(
           "one λ of exp({:g}) would lower the validation loss by {:.2g} %, but gradients cannot be certified "
@@ -173,8 +174,7 @@ void Run::minimise(Family& family) {
   std::vector<double> starts{pilot_.settled.empty() ? best_.log_lambda : pilot_.log_lambda};
   starts.insert(starts.end(), options_.starts.begin(), options_.starts.end());
   for (std::size_t k = 0; k < starts.size(); ++k) {
-    const Vec start =
-        constant(family, starts[k]).cwiseMax(family.box.lower).cwiseMin(family.box.upper);
+    const Vec start = constant(family, starts[k]).cwiseMax(family.box.lower).cwiseMin(family.box.upper);
     bilevel::Summary summary = descend(family, start, k == 0 ? "" : fmt::format(".{}", k));
     const Status status = summary.status;
     if (k == 0 || summary.outer_value < result_.summary.outer_value) result_.summary = std::move(summary);
@@ -352,6 +352,7 @@ bool Tuned::trustworthy() const {
 
 Tuned tune(const Prepared& prepared, const TuneOptions& options, const TuneControl& control) {
   options.validate().throw_if_any();
+  require_prepared(prepared, options);
   TuneControl begun = stoppable(control);
   if (begun.identity.empty() && !begun.checkpoint.empty()) begun.identity = identity_of(prepared, options);
   const bilevel::KeptRun kept = kept_run(control.checkpoint, options);

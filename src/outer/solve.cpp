@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <bilevel/files/kept_run.hpp>
+
 namespace bilevel {
 
 Violations ToleranceSchedule::validate() const {
@@ -51,6 +53,7 @@ OuterRun::OuterRun(SolveOptions given, std::string_view estimator, Optimizer& op
       fmt::format("{} [{}, {}, |theta| = {}, bounds {}]", options.identity, estimator, optimizer.name(),
                   start.size(), fingerprint(options.box));
   optimizer_.begin(options.box);
+  if (!options.resume) KeptRun(options.checkpoint).require_ours();
   if (options.resume) {
     now_ = read_checkpoint(options.checkpoint, identity);
     if (now_.theta.size() != start.size() || now_.optimizer != optimizer.name())

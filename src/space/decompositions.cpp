@@ -45,10 +45,19 @@ Vec least_squares(const Mat& a, const Vec& b) {
   return a.colPivHouseholderQr().solve(b);
 }
 
-Index solve_with_full_pivoting(const Mat& a, const Mat& b, Mat& x) {
-  const Eigen::FullPivLU<Mat> lu(a);
-  if (lu.isInvertible()) x = lu.solve(b);
-  return lu.rank();
+struct FullPivoting::Factor {
+  Eigen::FullPivLU<Mat> lu;
+};
+
+FullPivoting::FullPivoting(const Mat& a) : factor_(new Factor{Eigen::FullPivLU<Mat>(a)}) {}
+FullPivoting::~FullPivoting() = default;
+
+Index FullPivoting::rank() const {
+  return factor_->lu.rank();
+}
+
+Mat FullPivoting::solve(const Mat& b) const {
+  return factor_->lu.solve(b);
 }
 
 }  // namespace bilevel

@@ -12,7 +12,6 @@
 
 #include <gtest/gtest.h>
 
-
 namespace bilevel {
 namespace sum_of_estimators_test {
 
@@ -263,6 +262,11 @@ TEST(SumOfEstimators, RefusesWhatDoesNotFit) {
   EXPECT_NO_THROW(make({2, 2}, {1, 1}));
   EXPECT_THROW(combine({1}, {}, 1e-6), InvalidInput);
   EXPECT_THROW(combine({}, {}, 1e-6), InvalidInput);
+  std::vector<std::unique_ptr<Estimator<Vec>>> none(1);
+  EXPECT_THROW(SumOfEstimators(std::move(none), {1}), InvalidInput);
+  const Estimate<Vec> one = Listening(2, 1).estimate(Vec::Zero(1), {}),
+                      other = Listening(2, 3).estimate(Vec::Zero(3), {});
+  EXPECT_THROW(combine({1, 1}, {one, other}, 1e-6), InvalidInput);
 }
 
 TEST(SumOfEstimators, TheSameBitsWithAnyNumberOfThreads) {

@@ -407,6 +407,25 @@ TEST(DataProblem, WithItsPriorEndsWhereTuneDoes) {
   EXPECT_THROW(pose(prepare(data, automatic), automatic), InvalidInput);
 }
 
+/// Near the optimum the gradient is small, and its two parts, of the data and of the prior, are not: the
+/// verdict is on the whole.
+TEST(DataProblem, WithItsPriorIsJudgedAsAWhole) {
+  const Mat x = random(120, 8), noise = random(240, 1);
+  TuneOptions options = ridge(Penalty::per_feature);
+  options.validation = 0.3;
+  const Prepared p = prepare(
+      bilevel::data::make_dataset(x, Vec(x.col(0) + 0.3 * x.col(1) + noise.col(0).tail(120))), options);
+  const Tuned tuned = tune(p, options);
+  Posed posed = pose(p, options);
+  const auto inner = bilevel::make_inner_solver<Vec>("newton", *posed.folds[0].problem);
+  const auto whole = with_prior(make_estimator("implicit-cg", posed.folds[0], *inner), posed.prior);
+  whole->set_tolerances(1e-3, 0.1);
+  whole->set_outer_tolerance(1e-9);
+  const bilevel::Estimate<Vec> e = whole->estimate(tuned.summary.theta, {});
+  ASSERT_GT(e.certificate.bound, 0.1 * e.gradient.norm());
+  EXPECT_NE(e.certificate.verdict, bilevel::Verdict::trusted);
+}
+
 /// What lasso cannot serve is refused with a reason; the others agree with the dense reference.
 TEST(DataProblem, LassoIsAnEquilibrium) {
   const Mat x = random(90, 4);

@@ -3,14 +3,18 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <random>
 
 #include <gtest/gtest.h>
 
 #include <bilevel/data/make_dataset.hpp>
+#include <bilevel/models/clean.hpp>
 #include <bilevel/models/json.hpp>
+#include <bilevel/models/problem.hpp>
 
+#include "refusal.hpp"
 #include "scratch.hpp"
 #include "table.hpp"
 
@@ -46,6 +50,63 @@ TEST(InMemory, TunesAsTheFileDoes) {
   for (Index i = 0; i < table.rows; ++i)
     EXPECT_EQ(from_memory.values[i], from_memory.probabilities(i, 1) > 0.5 ? 1 : 0) << i;
   EXPECT_THROW(back.predict(Eigen::MatrixXd::Zero(2, 4)), InvalidInput);
+}
+
+/// A table filled in by hand may be anything; all that is wrong with it is said before anything is read from
+/// it.
+TEST(InMemory, PartsThatDoNotFitAreRefused) {
+  const Table table{.rows = 40};
+  const auto good = bilevel::data::make_dataset(table.values(), labels_of_table(table), {"a", "b", "c"});
+  using Change = std::function<void(bilevel::data::Dataset&)>;
+  const auto said = [&](const Change& change) {
+    auto data = good;
+    change(data);
+    return refusal([&] { tune(data); });
+  };
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<std::pair<Change, std::string>> cases{
+      {[](auto& d) { d.weights = Vec::Ones(39); }, "Dataset.weights = 39 must be one for each of 40 rows"},
+      {[](auto& d) { d.weights = Vec::Constant(40, -1); },
+       "Dataset.weights = -1 must be finite and not negative"},
+      {[](auto& d) { d.offsets = Vec::Zero(1); }, "Dataset.offsets = 1 must be one for each of 40 rows"},
+      {[&](auto& d) { d.offsets = Vec::Constant(40, nan); }, "Dataset.offsets = nan must be finite (row 1)"},
+      {[](auto& d) { d.names.pop_back(); }, "Dataset.names = 2 must be one for each of 3 features"},
+      {[](auto& d) { d.target[3] = 2; }, "Dataset.target = 2 must be the number of one of 2 levels (row 4)"},
+      {[&](auto& d) { d.target[3] = nan; }, "Dataset.target = nan must be the number of one of 2 levels"},
+      {[](auto& d) { d.split.assign(40, 0); },
+       "Dataset.split = 0 must be the number of one of 0 split_levels"},
+      {[](auto& d) { d.split.assign(3, 0), d.split_levels = {"a"}; },
+       "Dataset.split = 3 must be one for each"},
+  };
+  for (const auto& [change, expected] : cases)
+    EXPECT_NE(said(change).find(expected), std::string::npos) << said(change);
+  const auto clean_said = refusal([&] {
+    auto data = good;
+    data.names.clear();
+    prepare_clean(data, {.trusted = 10});
+  });
+  EXPECT_NE(clean_said.find("Dataset.names = 0"), std::string::npos) << clean_said;
+  EXPECT_EQ(good.validate().texts(), std::vector<std::string>{});
+}
+
+/// Data that were prepared for one model are not tuned as another's; a function that says nothing is as good
+/// as none.
+TEST(InMemory, PreparedDataBelongToTheirOptions) {
+  const Eigen::MatrixXd x = Table{.classes = 0}.values();
+  const TuneOptions options{.model = Model::ridge, .penalty = Penalty::global, .grid = 3};
+  const Prepared prepared =
+      prepare(bilevel::data::make_dataset(x, Vec(x.col(0) + 0.1 * x.col(1).cwiseAbs2())), options);
+  TuneOptions other = options;
+  other.penalty = Penalty::per_feature;
+  EXPECT_NE(refusal([&] { tune(prepared, other); }).find("TuneOptions.penalty = per-feature must be global"),
+            std::string::npos);
+  other = options;
+  other.model = Model::huber;
+  EXPECT_NE(refusal([&] { pose(prepared, other); }).find("TuneOptions.model = huber must be ridge"),
+            std::string::npos);
+  EXPECT_NE(refusal([&] { tune(Prepared{}, options); }).find("call prepare(data, options) first"),
+            std::string::npos);
+  EXPECT_TRUE(tune(prepared, options, {.progress = {}, .interrupted = {}}).trustworthy());
 }
 
 TEST(InMemory, MissingCellsAreRefusedOrFilled) {

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <fstream>
 
+#include <bilevel/files/atomic_file.hpp>
+
 #include "networks/training/kept_training.hpp"
 
 namespace stopped_training_test {
@@ -50,7 +52,7 @@ TEST(Train, AStoppedRunGoesOnToTheSameBits) {
     // Asked in the middle of phases, of tests and of probes; later every time, so that there is an end.
     int stops = 0;
     std::atomic<int> calls = 0;
-    TrainControl control{.checkpoint = scratch("run.ckpt"), .identity = "this"};
+    TrainControl control{.checkpoint = scratch("run.ckpt"), .forget = false, .identity = "this"};
     control.interrupted = [&] { return ++calls > 150 * (stops + 1); };
     TrainedNetwork parts = train(data, settings, control);
     for (; parts.status == Status::interrupted; ++stops) {
@@ -117,7 +119,7 @@ TEST(Train, AnEpochThatEndsBadlyIsNotKept) {
 TEST(Train, AKeptRunIsNotCutShort) {
   Task task = small_task();
   const TrainingData data = load(task);
-  TrainControl control{.checkpoint = scratch("long.ckpt"), .identity = "this"};
+  TrainControl control{.checkpoint = scratch("long.ckpt"), .forget = false, .identity = "this"};
   ASSERT_EQ(train(data, task, control).status, Status::converged);
   control.resume = true;
   task.epochs = 2;
@@ -205,13 +207,41 @@ TEST(Train, AKeptRunIsThatOfItsMethodsAndRows) {
   tested.test.inputs(0, 0) += 1;
   EXPECT_NE(run_identity(tested, resolve_options(task, data)), own);
   // Without an identity of the caller's this is what a kept run must agree with.
-  TrainControl control{.checkpoint = scratch("methods.ckpt")};
+  TrainControl control{.checkpoint = scratch("methods.ckpt"), .forget = false};
   ASSERT_EQ(train(data, task, control).status, Status::converged);
   control.resume = true;
   task.epochs = 4;
   EXPECT_EQ(train(data, task, control).epochs.size(), 4U);
   task.weight_decay = 0.1;
   EXPECT_COMPLAINT(train(data, task, control), "with another network, estimator or optimiser");
+}
+
+/// A place is looked at before any work, and left as it was.
+TEST(Train, WhatAPersonKeepsIsNotOverwritten) {
+  Task task = small_task();
+  task.rows = 60;
+  const TrainingData data = load(task);
+  const std::string table = write("table.csv", "a,b\n1,2\n"), place = scratch("twice.ckpt");
+  for (const bool resume : {false, true})
+    EXPECT_COMPLAINT(train(data, task, {.checkpoint = table, .resume = resume}),
+                     "is no checkpoint of bilevel");
+  EXPECT_EQ(read_file(table), "a,b\n1,2\n");
+  int calls = 0;
+  const TrainedNetwork stopped =
+      train(data, task, {.checkpoint = place, .interrupted = [&] { return ++calls > 3; }});
+  ASSERT_EQ(stopped.status, Status::interrupted);
+  EXPECT_COMPLAINT(train(data, task, {.checkpoint = place}), "keeps an unfinished run");
+  ASSERT_EQ(train(data, task, {.checkpoint = place, .resume = true}).status, Status::converged);
+  EXPECT_FALSE(std::filesystem::exists(place));
+}
+
+/// A function that says nothing is as good as none.
+TEST(Train, EmptyFunctionsAreNotCalled) {
+  Task task = small_task();
+  task.rows = 60;
+  task.epochs = 1;
+  EXPECT_EQ(train(load(task), task, {.progress = {}, .callback = {}, .interrupted = {}}).status,
+            Status::converged);
 }
 
 TEST(Train, ToResumeOneMustSayWhere) {

@@ -408,6 +408,21 @@ TEST(Checkpoint, OneThatCannotBeWrittenAnyMoreIsSaid) {
   EXPECT_NE(s.message.find("cannot write " + options.checkpoint), std::string::npos) << s.message;
 }
 
+TEST(Checkpoint, AFileOfAnotherKindIsLeftAlone) {
+  SolveOptions options;
+  options.checkpoint = scratch("person.csv");
+  std::ofstream(options.checkpoint) << "a,b\n1,2\n";
+  Session run("quadratic");
+  try {
+    run.solve(options);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const InvalidInput& e) {
+    EXPECT_NE(std::string(e.what()).find("is no checkpoint of bilevel and is left alone"), std::string::npos);
+  }
+  std::ifstream file(options.checkpoint);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "a,b\n1,2\n");
+}
+
 TEST(Checkpoint, AFolderThatCannotBeWrittenIsSaidBeforeWorkStarts) {
   Session run("quadratic");
   SolveOptions options;

@@ -4,6 +4,8 @@
 #include "penalised_cases.hpp"
 
 #include <map>
+#include <memory>
+#include <random>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -344,6 +346,52 @@ TEST(PenalisedCertificate, ASampleOnAKinkTakesTheRigourAway) {
     }
   EXPECT_GE(plants, 30);
   EXPECT_GE(refused, 2 * plants - 4);
+}
+
+/// Features far from zero and shifted back: sums of the formed matrix cancel, those of products do not, and
+/// the dense reference must not take the first for the second.
+TEST(PenalisedCertificate, TheDenseReferenceHoldsWhereTheFormedMatrixCancels) {
+  using LongMat = Eigen::Matrix<Real, Eigen::Dynamic, Eigen::Dynamic>;
+  constexpr Index n = 60, all = 90, d = 3;
+  constexpr double far = 1e6, log_lambda = -2;
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 engine(seed);
+    std::normal_distribution<double> normal;
+    ModelMatrix::RowMajor x(all, d);
+    Vec y(all);
+    for (Index i = 0; i < all; ++i) {
+      for (Index j = 0; j < d; ++j) x(i, j) = far + normal(engine);
+      y[i] = x(i, 0) - far + normal(engine);
+    }
+    const Vec shift = x.topRows(n).colwise().mean();
+    Samples samples;
+    samples.matrix = std::make_shared<ModelMatrix>(x);
+    samples.labels = std::make_shared<Vec>(y);
+    // Huber's loss where no row is beyond its threshold: squares, without their constant Hessian.
+    PenalisedModel model(make_scalar_loss(kernels::Loss::huber, samples, {{0, n}}, 1e3),
+                         make_scalar_loss(kernels::Loss::huber, samples, {{n, all}}, 1e3),
+                         Standardisation{shift, Vec::Ones(d)}, PenaltyMap::per_feature(d, 1));
+    const Vec theta = Vec::Constant(d, log_lambda);
+    const auto inner = make_inner_solver<Vec>("newton", model, {.gradient_tolerance = 1e-11});
+    const auto e =
+        make_estimator<Vec>("exact", static_cast<Problem<Vec>&>(model), *inner)->estimate(theta, {});
+    const Real lambda = std::exp(static_cast<Real>(log_lambda));
+    LongMat z(all, d + 1);
+    z.leftCols(d) = x.cast<Real>().rowwise() - shift.cast<Real>().transpose();
+    z.col(d).setOnes();
+    const LongMat training = z.topRows(n), validation = z.bottomRows(all - n);
+    LongMat h = training.transpose() * training / static_cast<Real>(n);
+    h.diagonal().head(d).array() += lambda;
+    const Eigen::FullPivLU<LongMat> factor(h);
+    const LongVec target = y.cast<Real>(),
+                  phi = factor.solve(training.transpose() * target.head(n) / static_cast<Real>(n)),
+                  pi = factor.solve(validation.transpose() * (validation * phi - target.tail(all - n)) /
+                                    static_cast<Real>(all - n));
+    const LongVec truth = -lambda * phi.head(d).cwiseProduct(pi.head(d));
+    EXPECT_EQ(e.certificate.kind, Kind::rigorous) << e.certificate.reason;
+    EXPECT_LE(static_cast<double>((e.gradient.cast<Real>() - truth).norm()), e.certificate.bound);
+  }
 }
 
 }  // namespace penalised_certificate_test

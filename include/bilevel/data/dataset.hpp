@@ -74,6 +74,8 @@ struct Dataset {
   bool sparse() const { return std::holds_alternative<SparseRows>(x); }
   /// Stored entries: all cells of a dense matrix.
   Index nonzeros() const;
+  /// Whether its parts fit together: one filled in by hand may be anything. Cells of x may be missing.
+  Violations validate() const;
   const DenseRows& dense_rows() const { return std::get<DenseRows>(x); }
   const SparseRows& sparse_rows() const { return std::get<SparseRows>(x); }
 };

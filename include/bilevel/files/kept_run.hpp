@@ -15,6 +15,8 @@ class KeptRun {
   const std::vector<std::string>& files() const { return files_; }
   /// Whether any of them is there.
   bool exists() const;
+  /// Throws InvalidInput where one of them is another file of a person's.
+  void require_ours() const;
   /// Before a run begins: throws InvalidInput where the place is another file of a person's, or keeps a run
   /// that is another one or not to be resumed, which is never lost unasked. What runs that were killed while
   /// they wrote have left there is removed.
@@ -23,6 +25,9 @@ class KeptRun {
   void forget() const;
 
  private:
+  /// Those that are there; throws where one is not ours.
+  std::vector<std::string> there() const;
+
   std::vector<std::string> files_;
 };
 

@@ -7,8 +7,8 @@
 
 namespace bilevel {
 
-/// The dense reference: forms J and χ column by column and solves with full pivoting. For small problems and
-/// for checking everything else.
+/// The dense reference: forms J column by column and solves with full pivoting. For small problems and for
+/// checking everything else.
 template <Vector V>
 class Exact final : public Estimator<V> {
  public:

@@ -42,6 +42,7 @@ struct Prepared {
   std::vector<std::string> constant;         ///< features left out because they never change
   std::vector<std::string> hyperparameters;  ///< a name for each penalty of the map
   bilevel::problems::PenaltyMap penalties;
+  Penalty penalty = Penalty::automatic;  ///< what was asked for
   /// θ has one element more for the elastic net, log λ₂, the last.
   bool elastic() const { return model == Model::elastic_net; }
   Index outputs = 1;
@@ -64,6 +65,9 @@ struct Prepared {
 
 /// Splits the data and makes them ready for `tune`. Throws InvalidInput with what is wrong and what to do.
 Prepared prepare(TuningData data, const TuneOptions& options);
+
+/// Throws InvalidInput where the data were not prepared, or by options of another model.
+void require_prepared(const Prepared& prepared, const TuneOptions& options);
 
 /// Throws InvalidInput where the model of these data could not be saved, because JSON cannot hold their
 /// names: to be asked before the work.

@@ -108,9 +108,13 @@ struct TrainedNetwork {
 
 /// Who watches a run, and where it is kept.
 struct TrainControl {
-  std::string checkpoint = {};  ///< where the run is kept; empty for nowhere
-  bool resume = false;          ///< go on from there, where something is kept; needs a checkpoint
-  std::string identity = {};    ///< a kept run with another one is refused; empty: run_identity()
+  /// A file in which the run is kept while it lasts; empty for nowhere. A place that keeps a run already, or
+  /// a file of another kind, is refused and left alone.
+  std::string checkpoint = {};
+  bool resume = false;  ///< go on from there, where something is kept; needs a checkpoint
+  /// Once all epochs are done the file is removed; else whoever reads the result does it.
+  bool forget = true;
+  std::string identity = {};  ///< a kept run with another one is refused; empty: run_identity()
   std::function<void(const std::string&)> progress = [](const std::string&) {};
   /// Called after every epoch; false stops the run with status `interrupted`, as in `solve`.
   std::function<bool(const Epoch&)> callback = [](const Epoch&) { return true; };

@@ -41,7 +41,8 @@ struct SolveOptions {
   ToleranceSchedule tolerances = {};
   Box box = {};
   bool warm_start = true;
-  /// Where to keep the run; empty for nowhere. It is replaced before every evaluation.
+  /// Where to keep the run; empty for nowhere. It is replaced before every evaluation; a file of another kind
+  /// is refused and left alone.
   std::string checkpoint = {};
   /// Go on from `checkpoint`.
   bool resume = false;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+
 #include <Eigen/Core>
 
 #include <bilevel/space/space.hpp>
@@ -27,7 +29,19 @@ struct SymmetricEigen {
 
 /// argmin ‖A·x − b‖, by QR with column pivoting.
 Eigen::VectorXd least_squares(const Eigen::MatrixXd& a, const Eigen::VectorXd& b);
-/// The rank of A, by LU with full pivoting; x = A⁻¹·b where that is full, else x is left as it is.
-Index solve_with_full_pivoting(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b, Eigen::MatrixXd& x);
+
+/// A square matrix as LU with full pivoting.
+class FullPivoting {
+ public:
+  explicit FullPivoting(const Eigen::MatrixXd& a);
+  ~FullPivoting();
+
+  Index rank() const;
+  Eigen::MatrixXd solve(const Eigen::MatrixXd& b) const;  ///< A⁻¹·b, where the rank is full
+
+ private:
+  struct Factor;
+  std::unique_ptr<Factor> factor_;
+};
 
 }  // namespace bilevel

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <random>
 
+#include <bilevel/files/kept_run.hpp>
 #include <bilevel/outcome/cost.hpp>
 
 #include "certificate_sampler.hpp"
@@ -43,7 +44,7 @@ class TrainingRun {
         s_(obedient(s, &stop_)),
         d_(d),
         c_(c),
-        identity_(c.identity.empty() ? run_identity(d, s) : c.identity),
+        identity_(c.identity),
         estimator_(make_batch_estimator(s_)),
         weights_(s, estimator_->initial_theta()),
         certifier_(*estimator_, s.certify_every, stop_),
@@ -444,7 +445,17 @@ TrainedNetwork train(const TrainingData& data, const TrainOptions& options, cons
 
 TrainedNetwork train(const TrainingData& data, const TrainSettings& settings, const TrainControl& control) {
   require_fit(data, settings, control);
-  return TrainingRun(settings, data, control).run();
+  TrainControl begun = control;
+  if (!begun.progress) begun.progress = TrainControl{}.progress;
+  if (!begun.callback) begun.callback = TrainControl{}.callback;
+  if (!begun.interrupted) begun.interrupted = TrainControl{}.interrupted;
+  if (begun.identity.empty()) begun.identity = run_identity(data, settings);
+  const KeptRun kept(begun.checkpoint);
+  // Whether it is this run that would go on, reading it says.
+  begun.resume ? kept.require_ours() : kept.require_place(false, begun.identity);
+  TrainedNetwork trained = TrainingRun(settings, data, begun).run();
+  if (begun.forget && trained.status == Status::converged) kept.forget();
+  return trained;
 }
 
 }  // namespace bilevel::networks

@@ -39,9 +39,9 @@ LinearSolution<V> Sensitivity<V>::pushforward(const V& u, AdjointSolver<V>& solv
 template <Vector V>
 std::optional<Eigen::MatrixXd> Sensitivity<V>::jacobian() {
   const Eigen::MatrixXd j = dense_matrix(curvature(), phi_);
-  Eigen::MatrixXd x;
-  if (solve_with_full_pivoting(j, dense_cross(curvature(), phi_, theta_), x) < j.rows()) return {};
-  return Eigen::MatrixXd(-x);
+  const FullPivoting factor(j);
+  if (factor.rank() < j.rows()) return {};
+  return Eigen::MatrixXd(-factor.solve(dense_cross(curvature(), phi_, theta_)));
 }
 
 template <Vector V>
