@@ -13,6 +13,10 @@ set(BILEVEL_NGSPICE AUTO CACHE STRING "Settle circuits by ngspice: ON, OFF, or A
 set_property(CACHE BILEVEL_NGSPICE PROPERTY STRINGS AUTO ON OFF)
 set(BILEVEL_SANITIZE "" CACHE STRING "Sanitisers: address,undefined or thread; empty for none")
 
+if(NOT PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  message(WARNING "bilevel is compiled without optimisation, which is ten times slower and more: set CMAKE_BUILD_TYPE=Release")
+endif()
+
 if(PROJECT_IS_TOP_LEVEL)
   set(CMAKE_CXX_EXTENSIONS OFF)
   set(CMAKE_EXPORT_COMPILE_COMMANDS ON)

@@ -211,7 +211,8 @@ void add_formulas(Json& sections, const Reading& result) {
   add_fact(facts, "λ", number_word(number_or_nan(*model, "lambda")));
   if (const auto bounds = model->find("bounds"); bounds && bounds->size() == 2)
     add_fact(facts, "Bounds",
-             fmt::format("{} ≤ θ = log λ ≤ {}", number_word((*bounds)[0].number()),
+             fmt::format("{} ≤ θ = {} ≤ {}", number_word((*bounds)[0].number()),
+                         result.text_or_empty("command") == "clean" ? "a row’s weight, as a logit," : "log λ",
                          number_word((*bounds)[1].number())));
   if (const auto intercept = model->find("intercept"))
     add_fact(facts, "Intercept", intercept->truth() ? "yes, not penalised" : "no");

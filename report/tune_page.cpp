@@ -267,6 +267,12 @@ void add_coefficients(Json& sections, const Reading& root) {
     rows.push_back(std::move(row));
   }
   std::string caption = cut_rows(rows, all.size(), "largest");
+  if (const auto data = root.find("data");
+      data && data->find("standardized") && data->find("standardized")->truth())
+    caption +=
+        (caption.empty() ? "" : " ") +
+        std::string(
+            "Of features with mean 0 and deviation 1: the saved model has them in the units of the file.");
   blocks.push_back(long_table_block("Every coefficient, the largest first", std::move(columns),
                                     std::move(rows), std::move(caption)));
   add_section(sections, "coefficients", "Coefficients", std::move(blocks));

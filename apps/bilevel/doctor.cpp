@@ -184,9 +184,15 @@ int run(DoctorArguments& a) {
         s.sentence);
   }
   const bool healthy = failed.empty();
-  const std::string verdict =
+  std::string verdict =
       healthy ? "healthy: derivatives agree, the inner problem settles, and its outer gradient can be trusted"
               : fmt::format("not healthy: {}", fmt::join(failed, ", "));
+  std::vector<std::string> noted;
+  for (const Json& each : findings)
+    if (!each.at("good")) noted.push_back(each.at("name"));
+  if (!noted.empty())
+    verdict += fmt::format("; of the data {} {} a look: {}", noted.size(),
+                           noted.size() == 1 ? "note wants" : "notes want", fmt::join(noted, ", "));
   say("{}\n", coloured(healthy ? Colour::green : Colour::red, verdict));
 
   Json j;

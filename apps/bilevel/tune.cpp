@@ -48,9 +48,9 @@ std::string measures(const Quality& q) {
 void print(const TuneArguments& a, const bilevel::models::Prepared& p, const Tuned& r) {
   const bilevel::models::TuneOptions& options = a.model.options;
   say("{}: {} training rows{}{}, {} features{}; {}\n", p.source, p.training_rows,
-             p.validation_rows > 0 ? fmt::format(", {} to validate", p.validation_rows) : "",
-             p.test_rows > 0 ? fmt::format(", {} for the test", p.test_rows) : "", p.names.size(),
-             p.storage == "sparse" ? " (sparse)" : "", p.splitting);
+      p.validation_rows > 0 ? fmt::format(", {} to validate", p.validation_rows) : "",
+      p.test_rows > 0 ? fmt::format(", {} for the test", p.test_rows) : "", p.names.size(),
+      p.storage == "sparse" ? " (sparse)" : "", p.splitting);
   say("{}, penalties {}{}: {} of them from {} number{}; {}\n", name(p.model), r.choice.kind,
       options.penalty == bilevel::models::Penalty::automatic ? " (chosen)" : "", r.chosen.log_lambda.size(),
       r.chosen.theta.size(), r.chosen.theta.size() == 1 ? "" : "s", r.solvers);
@@ -68,9 +68,9 @@ void print(const TuneArguments& a, const bilevel::models::Prepared& p, const Tun
                        : fmt::format("{:+.3g} ± {:.2g}", f.test->loss - r.grid.test->loss, error);
     say("{}{:>16}{:>16}{}{}   {}\n", cell,
         f.fitted ? fmt::format("{:.7g}", f.validation_loss) : std::string("not fitted"),
-               f.test ? fmt::format("{:.7g}", f.test->loss) : std::string("–"),
-               std::string(22 - std::min<std::size_t>(22, columns(difference)), ' '), difference,
-               measures(f.test ? *f.test : f.validation));
+        f.test ? fmt::format("{:.7g}", f.test->loss) : std::string("–"),
+        std::string(22 - std::min<std::size_t>(22, columns(difference)), ' '), difference,
+        measures(f.test ? *f.test : f.validation));
   };
   row("default, λ = 1/n", r.standard, r.standard_difference_error);
   row(fmt::format("best {}of {} single λ, {:.3g}", r.grid_uncertified ? "certified " : "", r.points.size(),
@@ -144,7 +144,7 @@ int run(TuneArguments a) {
   progress.show("");
   as_flags(result.warnings);
 
-  if (result.interrupted || !result.chosen.fitted) {
+  if (result.interrupted || unfinished(result.summary.status) || !result.chosen.fitted) {
     const bool chosen = result.reached.empty();
     say(stderr, "bilevel: stopped {}; {}{}\n",
         chosen ? fmt::format("after {} steps", result.summary.iterations) : result.reached,
@@ -170,7 +170,7 @@ int run(TuneArguments a) {
 std::function<int()> add_tune(CLI::App& program) {
   auto a = std::make_shared<TuneArguments>();
   CLI::App& command = *program.add_subcommand(
-      "tune", "Tune the penalties of a model on your data, with proof that they are good");
+      "tune", "Tune the penalties of a model on your data, and say how sure the answer is");
   bilevel::models::TuneOptions& t = a->model.options;
   a->model.add_to(command);
   command

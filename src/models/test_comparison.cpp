@@ -40,6 +40,11 @@ void compare_on_test(const TuneOptions& options, const Prepared& prepared, Tuned
           thetas, judges, remedy));
     return;
   }
+  if (tuned->r2 && *tuned->r2 < 0)
+    result.warnings.push_back(fmt::format(
+        "on the test rows the model is worse than their mean (R² {:.3g}): penalties that are right "
+        "do not make it useful; look for rows far from the others, or for another model",
+        *tuned->r2));
   const auto [above, error] = rise(result.chosen, result.grid);
   result.test_difference_error = error;
   result.standard_difference_error = rise(result.standard, result.grid).second;

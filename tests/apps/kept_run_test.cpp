@@ -18,7 +18,8 @@ using namespace program;
 TEST(KeptRun, ARunThatReachedItsLimitIsKeptAndGoesOn) {
   const std::string data = data_file("limit.csv", 80, "number", 6), checkpoint = scratch("limit.ckpt"),
                     model = scratch("limit.json");
-  const std::string command = "tune " + data + " --penalty per-feature --prior-width inf --checkpoint " + checkpoint;
+  const std::string command =
+      "tune " + data + " --penalty per-feature --prior-width inf --checkpoint " + checkpoint;
   const Result cut = run(command + " --iterations 2 --save " + model);
   EXPECT_EQ(cut.code, 1);
   EXPECT_NE(cut.out.find("resume from"), std::string::npos) << cut.out;
@@ -96,6 +97,17 @@ TEST(KeptRun, NoCommandOverwritesOne) {
     EXPECT_LE(run(command + " --checkpoint " + checkpoint).code, 1);
     EXPECT_FALSE(std::filesystem::exists(checkpoint)) << "a run that is over is not kept";
   }
+}
+
+TEST(KeptRun, TimeThatIsOverSaysHowToGoOn) {
+  const std::string data = data_file("late.csv", 4000, "number", 7), checkpoint = scratch("late.ckpt");
+  const Result r = run("tune " + data + " --grid 2000 --seconds 0.05 --checkpoint " + checkpoint);
+  EXPECT_EQ(r.code, 1) << r.out;
+  ASSERT_FALSE(files_of(checkpoint).empty()) << r.err;
+  EXPECT_NE(r.err.find(checkpoint + ".grid keeps the run: the same command with --resume added goes on"),
+            std::string::npos)
+      << r.err;
+  for (const std::string& file : files_of(checkpoint)) std::filesystem::remove(file);
 }
 
 TEST(KeptRun, NoCommandGoesOnWithThatOfAnother) {

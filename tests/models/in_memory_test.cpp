@@ -109,6 +109,23 @@ TEST(InMemory, PreparedDataBelongToTheirOptions) {
   EXPECT_TRUE(tune(prepared, options, {.progress = {}, .interrupted = {}}).trustworthy());
 }
 
+/// Penalties can be right, and certified, and the model of no use.
+TEST(InMemory, AModelWorseThanTheMeanIsSaid) {
+  const Table table{.rows = 200, .classes = 0};
+  const Eigen::MatrixXd x = table.values();
+  Vec y = x.col(0);
+  const TuneOptions options{.model = Model::ridge, .penalty = Penalty::global};
+  const auto warned = [&] {
+    const Tuned r = tune(bilevel::data::make_dataset(x, y), options);
+    return std::any_of(r.warnings.begin(), r.warnings.end(), [](const std::string& w) {
+      return w.find("on the test rows the model is worse than their mean") != std::string::npos;
+    });
+  };
+  EXPECT_FALSE(warned());
+  y[0] = 1e9;
+  EXPECT_TRUE(warned());
+}
+
 TEST(InMemory, MissingCellsAreRefusedOrFilled) {
   Eigen::MatrixXd x = Table{.classes = 0}.values();
   const Eigen::VectorXd y = 2 * x.col(0) + Eigen::VectorXd::LinSpaced(40, 0, 1);

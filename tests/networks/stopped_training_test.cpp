@@ -1,6 +1,7 @@
 #include "training_cases.hpp"
 
 #include <atomic>
+#include <filesystem>
 #include <fstream>
 
 #include <bilevel/files/atomic_file.hpp>
@@ -69,6 +70,7 @@ TEST(Train, AStoppedRunGoesOnToTheSameBits) {
     }
     control.identity = "another";
     EXPECT_COMPLAINT(train(data, settings, control), "on other data or with another network");
+    std::filesystem::remove(control.checkpoint);
   }
 }
 
@@ -113,6 +115,7 @@ TEST(Train, AnEpochThatEndsBadlyIsNotKept) {
     EXPECT_EQ(result.remedy.find("`learning_rate`"), 0U) << result.remedy;
     EXPECT_EQ(result.theta(), initial_parameters(settings.architecture, 1, settings.scale).cast<float>());
     EXPECT_EQ(read_kept(control.checkpoint, "this").theta, result.theta());
+    std::filesystem::remove(control.checkpoint);
   }
 }
 

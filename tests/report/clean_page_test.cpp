@@ -42,6 +42,16 @@ TEST(CleanPage, SaysWhatWasFound) {
   EXPECT_EQ(blocks(page, "result")[0]["text"], "Only 12 trusted rows have the label “7”.");
 }
 
+TEST(CleanPage, SaysWhoseBoundsTheyAre) {
+  Json result = clean_result();
+  result["command"] = "clean";
+  result["model"]["bounds"] = {-10, 10};
+  bool said = false;
+  for (const Json& block : blocks(clean_page(result), "formulas"))
+    said = said || block.dump().find("a row’s weight, as a logit") != std::string::npos;
+  EXPECT_TRUE(said);
+}
+
 TEST(CleanPage, ComparesWithTheTruth) {
   const Json table = blocks(clean_page(clean_result()), "result")[1];
   EXPECT_EQ(table["columns"], Json({"Label", "Suspicious", "Kept", "All"}));
