@@ -1,0 +1,270 @@
+#include "taped_function.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace bilevel::adolc {
+namespace {
+
+/// What a replay and the plain function may differ by: orders of summation, and products that the compiler
+/// joins with sums. A function that has become another one differs by more, or by nothing that matters here.
+constexpr double agreement = 1e-9;
+
+bool agree(const std::vector<double>& a, const std::vector<double>& b) {
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (!std::isfinite(a[i]) || !std::isfinite(b[i])) {
+      if (std::isfinite(a[i]) != std::isfinite(b[i])) return false;
+      continue;  // both have left their range, and whoever asked is told so by the value
+    }
+    difference = std::max(difference, std::abs(a[i] - b[i]));
+    size = std::max({size, std::abs(a[i]), std::abs(b[i])});
+  }
+  return difference <= agreement * size;
+}
+
+bool same(double a, double b) {
+  return a == b || (std::isnan(a) && std::isnan(b));
+}
+
+}  // namespace
+
+TapedFunction::TapedFunction(Recordable function, std::string name, Index phis, Index thetas,
+                             const TapedOptions& options)
+    : function_(std::move(function)),
+      name_(std::move(name)),
+      phis_(phis),
+      thetas_(thetas),
+      options_(options),
+      plain_(static_cast<std::size_t>(function_.outputs)),
+      replayed_(plain_.size()),
+      part_(phis + thetas) {
+  if (!function_.rows) return;
+  rows_ = function_.rows();
+  if (rows_.count < 1 || rows_.width < 1 || !rows_.data)
+    throw InvalidInput(fmt::format("{}_rows: {} rows of {} numbers; there must be some of each", name_,
+                                   rows_.count, rows_.width));
+  // Blocks of one size, as few as may be, so that hardly a row has weight zero.
+  const Index blocks = (rows_.count + options_.rows_together - 1) / options_.rows_together;
+  together_ = (rows_.count + blocks - 1) / blocks;
+  numbers_.resize(static_cast<std::size_t>(together_ * (rows_.width + 1)));
+}
+
+void TapedFunction::require_same_rows() const {
+  if (!function_.rows) return;
+  const Rows now = function_.rows();
+  if (now.count != rows_.count || now.width != rows_.width || now.data != rows_.data)
+    throw InvalidInput(fmt::format(
+        "{}_rows: {} rows of {} numbers, which were {} of {} or stood elsewhere when the problem was made; make "
+        "another problem for other data",
+        name_, now.count, now.width, rows_.count, rows_.width));
+}
+
+void TapedFunction::values(const double* x, double* y) const {
+  y[0] = 0;
+  if (function_.value)
+    function_.value(phi(x), theta(x), {y, static_cast<std::size_t>(function_.outputs)});
+  if (!function_.rows) return;
+  require_same_rows();
+  double sum = 0;
+  for (Index i = 0; i < rows_.count; ++i) sum += function_.row_value(phi(x), theta(x), rows_[i]);
+  y[0] += sum;
+}
+
+double TapedFunction::value(const double* x) const {
+  double y = 0;
+  values(x, &y);
+  return y;
+}
+
+void TapedFunction::load(Index b) {
+  double* to = numbers_.data();
+  for (Index k = 0; k < together_; ++k) {
+    const Index i = b * together_ + k;
+    const bool there = i < rows_.count;
+    const Span<double> row = rows_[there ? i : rows_.count - 1];
+    to = std::copy(row.begin(), row.end(), to);
+    *to++ = there;
+  }
+}
+
+Match TapedFunction::for_each_block(const std::function<Match(Tape&)>& each) {
+  Match worst = Match::smooth;
+  for (Index b = 0; b < blocks(); ++b) {
+    load(b);
+    row_tape_.set_parameters(numbers_);
+    worst = std::max(worst, each(row_tape_));
+    if (worst == Match::other) break;
+  }
+  return worst;
+}
+
+void TapedFunction::record(const double* x) {
+  tape_.record(variables(x), function_.outputs, options_.most_operations,
+               [this](std::span<adouble> in, std::span<adouble> out) {
+                 const Span<adouble> all(in);
+                 const auto phis = static_cast<std::size_t>(phis_);
+                 const Span<adouble> phi = all.first(phis), theta = all.subspan(phis);
+                 for (adouble& each : out) each = 0;
+                 if (function_.record) function_.record(phi, theta, out);
+                 if (!rows_fixed_) return;
+                 adouble of_row;
+                 for (Index i = 0; i < rows_.count; ++i) {
+                   function_.record_fixed_row(phi, theta, rows_[i], of_row);
+                   out[0] += of_row;
+                 }
+               });
+  ++recordings_;
+  if (by_blocks()) record_rows(x);
+  require_sense(x);
+}
+
+void TapedFunction::record_rows(const double* x) {
+  load(0);
+  row_tape_.record(variables(x), 1, options_.most_operations,
+                   [this](std::span<adouble> in, std::span<adouble> out) {
+                     const Span<adouble> all(in);
+                     const auto phis = static_cast<std::size_t>(phis_);
+                     const Span<adouble> phi = all.first(phis), theta = all.subspan(phis);
+                     const auto width = static_cast<std::size_t>(rows_.width);
+                     std::vector<std::unique_ptr<RecordedRow::Number>> numbers(width);
+                     std::vector<const RecordedRow::Number*> row(width);
+                     const double* from = numbers_.data();
+                     out[0] = 0;
+                     adouble of_row;
+                     for (Index k = 0; k < together_; ++k) {
+                       for (std::size_t j = 0; j < width; ++j) {
+                         numbers[j].reset(new RecordedRow::Number{mkparam(*from++)});
+                         row[j] = numbers[j].get();
+                       }
+                       function_.record_row(phi, theta, RecordedRow(row), of_row);
+                       out[0] += of_row * mkparam(*from++);
+                     }
+                   });
+  ++recordings_;
+}
+
+/// Once: that the function depends on what it should, and on nothing that it hides.
+void TapedFunction::require_sense(const double* x) {
+  if (sensible_) return;
+  std::vector<double> again(plain_.size());
+  values(x, plain_.data());
+  values(x, again.data());
+  for (std::size_t i = 0; i < again.size(); ++i)
+    if (!same(plain_[i], again[i]))
+      throw InvalidInput(
+          fmt::format("{}: two values at the same point, {:.17g} and {:.17g}: it keeps a state, or draws random "
+                      "numbers; draw them before, into a member",
+                      name_, plain_[i], again[i]));
+  std::vector<bool> matters = tape_.dependence();
+  if (by_blocks()) {
+    const std::vector<bool> of_rows = row_tape_.dependence();
+    for (std::size_t j = 0; j < matters.size(); ++j) matters[j] = matters[j] || of_rows[j];
+  }
+  const auto theta_begins = matters.begin() + phis_;
+  if (std::find(matters.begin(), theta_begins, true) == theta_begins)
+    throw InvalidInput(fmt::format("{}: does not depend on phi{}", name_,
+                                   name_ == "outer" ? ", so that nothing judges what settles"
+                                                    : ", so that nothing settles"));
+  if (name_ != "outer" && std::find(theta_begins, matters.end(), true) == matters.end())
+    throw InvalidInput(fmt::format("{}: does not depend on theta, so that there is nothing to learn", name_));
+  sensible_ = true;
+}
+
+void TapedFunction::replay(const double* x, const Replay& all) {
+  values(x, plain_.data());
+  if (!tape_.recorded()) record(x);
+  Match match = all();
+  if (match == Match::other || !agree(replayed_, plain_)) {
+    // Rows that take different branches would be recorded anew for every block.
+    if (by_blocks()) rows_fixed_ = true;
+    ++rerecorded_;
+    record(x);
+    match = all();
+    if (match == Match::other || !agree(replayed_, plain_)) {
+      std::vector<double> again(plain_.size());
+      values(x, again.data());
+      for (std::size_t i = 0; i < again.size(); ++i)
+        if (match == Match::other || !same(plain_[i], again[i]))
+          throw InvalidInput(fmt::format(
+              "{}: recorded as {:.17g}, evaluated as {:.17g} and {:.17g} at the same point: it keeps a state, or "
+              "draws random numbers",
+              name_, replayed_[i], plain_[i], again[i]));
+      // Else what cancels: a value that is small beside its terms.
+    }
+  }
+  if (match == Match::kink) ++kinks_;
+}
+
+void TapedFunction::fit(const double* x) {
+  replay(x, [&] {
+    Match match = tape_.values(x, replayed_.data());
+    if (match == Match::other || !by_blocks()) return match;
+    return std::max(match, for_each_block([&](Tape& rows) {
+                      double sum = 0;
+                      const Match of_block = rows.values(x, &sum);
+                      replayed_[0] += sum;
+                      return of_block;
+                    }));
+  });
+}
+
+double TapedFunction::gradient(const double* x, const double* u, Eigen::VectorXd& g) {
+  replay(x, [&] {
+    Match match = tape_.gradient(x, u, replayed_.data(), g.data());
+    if (match == Match::other || !by_blocks()) return match;
+    return std::max(match, for_each_block([&](Tape& rows) {
+                      double sum = 0;
+                      const Match of_block = rows.gradient(x, u, &sum, part_.data());
+                      replayed_[0] += sum;
+                      g += part_;
+                      return of_block;
+                    }));
+  });
+  // That of the plain function: searches compare it with values that were asked for alone.
+  return std::inner_product(plain_.begin(), plain_.end(), u, 0.0);
+}
+
+void TapedFunction::second(const double* x, const double* dx, Eigen::VectorXd& h) {
+  tape_.second(x, dx, h.data());
+  if (!by_blocks()) return;
+  for_each_block([&](Tape& rows) {
+    const Match match = rows.second(x, dx, part_.data());
+    h += part_;
+    return match;
+  });
+}
+
+void TapedFunction::directional(const double* x, const double* dx, double* dy) {
+  tape_.directional(x, dx, dy);
+}
+
+Pattern TapedFunction::pattern(const double* x) {
+  if (function_.rows) return {};
+  Pattern all = tape_.second_dependence(x);
+  all.resize(static_cast<std::size_t>(phis_));
+  for (auto& column : all) {
+    std::erase_if(column, [this](unsigned i) { return i >= static_cast<unsigned>(phis_); });
+    std::sort(column.begin(), column.end());
+  }
+  return all;
+}
+
+void TapedFunction::add_to(TapeReport& report) const {
+  report.recordings += recordings_;
+  report.rerecorded += rerecorded_;
+  report.kinks += kinks_;
+  report.rows_fixed = report.rows_fixed || rows_fixed_;
+  for (const Tape* tape : {&tape_, &row_tape_})
+    if (tape->recorded()) {
+      report.operations += tape->operations();
+      report.bytes += tape->bytes();
+    }
+}
+
+}  // namespace bilevel::adolc

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <bilevel/adolc/taped_problem.hpp>
+
+#include "taped_function.hpp"
+
+namespace bilevel::adolc {
+
+/// What a taped problem or equilibrium holds, in a place of its own, where curvatures find it.
+class TapedLosses {
+  using Vec = Eigen::VectorXd;
+
+ public:
+  TapedLosses(Recordable inner, Recordable outer, const TapedOptions& options, Statements statements);
+  /// The same functions, with tapes to be made.
+  TapedLosses(const TapedLosses& other)
+      : TapedLosses(other.first, other.second, other.options, other.statements) {}
+
+  /// (φ, θ) in one piece, valid until the next call.
+  const double* joined(const Vec& phi, const Vec& theta);
+  /// A loss, with the derivatives that are wanted.
+  double loss(TapedFunction& f, const Vec& phi, const Vec& theta, Wanted<Vec> wanted);
+  TapeReport report() const;
+
+  Recordable first, second;  // as they were given
+  TapedOptions options;
+  Statements statements;
+  const bool residual;
+  const Index phis, thetas;
+  TapedFunction inner, outer;
+
+ private:
+  Vec x_, gradient_;
+};
+
+/// Curvature by sweeps over the tapes at a point.
+class TapedCurvature final : public Curvature<Eigen::VectorXd> {
+  using Vec = Eigen::VectorXd;
+
+ public:
+  TapedCurvature();
+  ~TapedCurvature() override;
+  void move_to(std::shared_ptr<TapedLosses> losses, const Vec& phi, const Vec& theta, double beta);
+
+  void times(const Vec& v, Vec& out) override;
+  void transpose_times(const Vec& v, Vec& out) override;
+  void cross_times(const Vec& v, Vec& out) override;
+  void cross_apply(const Vec& u, Vec& out) override;
+  bool dense(Eigen::MatrixXd& out) override;
+  bool precondition(const Vec& r, Vec& out) override;
+
+ private:
+  struct Sparse;
+
+  /// both_ = (J, χ)ᵀv, in one sweep; what the last call has left is taken where v is the same.
+  void sweep(const Vec& v);
+  /// out = J·v + χ·u.
+  void forward(Vec& out);
+  /// both_ = ∂²(L_in + β·L_out)·direction_.
+  void products_of_losses();
+  void look_for_pattern();
+  /// H from a few products; false where that is no gain.
+  bool form_sparse();
+
+  std::shared_ptr<TapedLosses> losses_;
+  double beta_ = 0;
+  Vec x_, direction_, both_, part_, swept_;
+  bool has_swept_ = false;
+  std::unique_ptr<Sparse> sparse_;
+};
+
+}  // namespace bilevel::adolc
