@@ -15,7 +15,8 @@ Coloring Coloring::of(Pattern pattern) {
     for (const unsigned i : c.pattern[j])
       for (const unsigned k : c.pattern[i])
         if (c.color[k] >= 0) taken_by[static_cast<std::size_t>(c.color[k])] = j + 1;
-    const auto free = std::find_if(taken_by.begin(), taken_by.end(), [&](std::size_t by) { return by != j + 1; });
+    const auto free =
+        std::find_if(taken_by.begin(), taken_by.end(), [&](std::size_t by) { return by != j + 1; });
     c.color[j] = static_cast<int>(free - taken_by.begin());
     if (free == taken_by.end()) taken_by.push_back(0);
   }

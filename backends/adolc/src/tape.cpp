@@ -22,7 +22,8 @@ class Tags {
       free_.pop_back();
       return tag;
     }
-    if (next_ < 1) throw InvalidInput("adolc: more than 32,000 tapes at once: ADOL-C numbers them by a short");
+    if (next_ < 1)
+      throw InvalidInput("adolc: more than 32,000 tapes at once: ADOL-C numbers them by a short");
     return next_--;
   }
   void give_back(short tag) { free_.push_back(tag); }
@@ -64,7 +65,9 @@ bool Tape::trace(std::span<const double> x, Index outputs, const Sizes& room, co
   operations_ = 0;
   inputs_ = static_cast<int>(x.size());
   outputs_ = static_cast<int>(outputs);
-  const auto entries = [](std::size_t n) { return static_cast<unsigned>(std::min<std::size_t>(n, 1u << 31)); };
+  const auto entries = [](std::size_t n) {
+    return static_cast<unsigned>(std::min<std::size_t>(n, 1u << 31));
+  };
   trace_on(tag_, 0, entries(room.operations), entries(room.locations), entries(room.values),
            entries(room.taylors), 1);
   try {
@@ -98,9 +101,11 @@ bool Tape::trace(std::span<const double> x, Index outputs, const Sizes& room, co
 void Tape::record(std::span<const double> x, Index outputs, double most_operations, const Function& f) {
   const std::lock_guard lock(turn());
   if (isTaping())
-    throw InvalidInput("adolc: a loss that is being recorded asks for derivatives of another: tapes do not nest");
-  // Where a buffer is full ADOL-C goes on in files in the current folder. So the first buffers are larger than
-  // most functions need, which costs address space and no memory, and the tape that stays is made to measure.
+    throw InvalidInput(
+        "adolc: a loss that is being recorded asks for derivatives of another: tapes do not nest");
+  // Where a buffer is full ADOL-C goes on in files in the current folder. So the first buffers are larger
+  // than most functions need, which costs address space and no memory, and the tape that stays is made to
+  // measure.
   double most = 4e6;
   const auto room = [](double operations) {
     const auto n = static_cast<std::size_t>(operations);
@@ -113,10 +118,11 @@ void Tape::record(std::span<const double> x, Index outputs, double most_operatio
   if (sizes_.operations && trace(x, outputs, with_slack(sizes_), f)) return;
   while (!trace(x, outputs, room(most), f)) {
     if (most >= most_operations)
-      throw InvalidInput(fmt::format(
-          "adolc: the function takes more than {:.3g} operations (most_operations); a sum over rows is recorded "
-          "once for many of them where it is written as inner_row or outer_row",
-          most_operations));
+      throw InvalidInput(
+          fmt::format("adolc: the function takes more than {:.3g} operations (most_operations); a sum over "
+                      "rows is recorded "
+                      "once for many of them where it is written as inner_row or outer_row",
+                      most_operations));
     most = std::min(most * 8, most_operations);
   }
   if (!trace(x, outputs, with_slack(sizes_), f))
@@ -151,14 +157,13 @@ Match Tape::gradient(const double* x, const double* u, double* y, double* g) {
 
 Match Tape::directional(const double* x, const double* dx, double* dy) {
   const std::lock_guard lock(turn());
-  return match_of(
-      fos_forward(tag_, outputs_, inputs_, 0, x, const_cast<double*>(dx), y_.data(), dy));
+  return match_of(fos_forward(tag_, outputs_, inputs_, 0, x, const_cast<double*>(dx), y_.data(), dy));
 }
 
 Match Tape::second(const double* x, const double* dx, double* h) {
   const std::lock_guard lock(turn());
-  const Match match = match_of(
-      fos_forward(tag_, outputs_, inputs_, 2, x, const_cast<double*>(dx), y_.data(), dy_.data()));
+  const Match match =
+      match_of(fos_forward(tag_, outputs_, inputs_, 2, x, const_cast<double*>(dx), y_.data(), dy_.data()));
   if (match == Match::other) return match;
   double one = 1;
   hos_reverse(tag_, outputs_, inputs_, 1, &one, rows_.data());
@@ -169,7 +174,8 @@ Match Tape::second(const double* x, const double* dx, double* h) {
 std::vector<bool> Tape::dependence() {
   const std::lock_guard lock(turn());
   using Bits = unsigned long;
-  std::vector<Bits> of_outputs(static_cast<std::size_t>(outputs_), 1), of_inputs(static_cast<std::size_t>(inputs_));
+  std::vector<Bits> of_outputs(static_cast<std::size_t>(outputs_), 1),
+      of_inputs(static_cast<std::size_t>(inputs_));
   Bits* u = of_outputs.data();
   Bits* z = of_inputs.data();
   int_reverse_safe(tag_, outputs_, inputs_, 1, &u, &z);

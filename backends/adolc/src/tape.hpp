@@ -21,8 +21,8 @@ enum class Match {
   other,   ///< a comparison falls the other way here: what came out is worth nothing
 };
 
-/// One of ADOL-C's tapes: y = f(x), recorded once and replayed. ADOL-C keeps its state in global variables, so
-/// that tapes of all threads take turns.
+/// One of ADOL-C's tapes: y = f(x), recorded once and replayed. ADOL-C keeps its state in global variables,
+/// so that tapes of all threads take turns.
 class Tape {
  public:
   using Function = std::function<void(std::span<adouble> x, std::span<adouble> y)>;

@@ -2,8 +2,6 @@
 #include <iterator>
 #include <utility>
 
-#include <Eigen/SparseCholesky>
-
 #include "coloring.hpp"
 #include "taped_losses.hpp"
 
@@ -12,38 +10,12 @@ namespace {
 
 using Vec = Eigen::VectorXd;
 
-/// Beyond this a Hessian that turns out to be dense would not fit into memory while its pattern is looked for.
-constexpr Index most_looked_at = 5000;
-
-/// The entries of either.
-Pattern joined(Pattern a, const Pattern& b) {
-  if (a.empty() || b.empty()) return {};  // one of them is dense
-  for (std::size_t j = 0; j < a.size(); ++j) {
-    std::vector<unsigned> both;
-    std::set_union(a[j].begin(), a[j].end(), b[j].begin(), b[j].end(), std::back_inserter(both));
-    a[j] = std::move(both);
-  }
-  return a;
-}
-
 }  // namespace
 
-/// A Hessian with few entries, from a few products.
-struct TapedCurvature::Sparse {
-  Coloring coloring;  // of the functions' pattern, whatever the point; empty where it is no gain
-  bool looked = false, with_outer = false;
-  bool formed = false, factored = false, positive = false;
-  Eigen::SparseMatrix<double> matrix;
-  Eigen::SimplicialLLT<Eigen::SparseMatrix<double>> factor;
-};
-
-TapedCurvature::TapedCurvature() = default;
-TapedCurvature::~TapedCurvature() = default;
-
-void TapedCurvature::move_to(std::shared_ptr<TapedLosses> losses, const Vec& phi, const Vec& theta, double beta) {
+void TapedCurvature::move_to(std::shared_ptr<TapedLosses> losses, const Vec& phi, const Vec& theta,
+                             double beta) {
   if (losses != losses_) {
     losses_ = std::move(losses);
-    sparse_ = std::make_unique<Sparse>();
     const Index n = losses_->phis + losses_->thetas;
     for (Vec* each : {&x_, &direction_, &both_, &part_}) each->resize(n);
     swept_.resize(losses_->phis);
@@ -51,7 +23,7 @@ void TapedCurvature::move_to(std::shared_ptr<TapedLosses> losses, const Vec& phi
   x_ = Eigen::Map<const Vec>(losses_->joined(phi, theta), x_.size());
   beta_ = beta;
   has_swept_ = false;
-  sparse_->formed = false;
+  formed_ = factored_ = false;
   losses_->inner.fit(x_.data());
   if (beta_ != 0) losses_->outer.fit(x_.data());
 }
@@ -118,61 +90,57 @@ void TapedCurvature::forward(Vec& out) {
   out += beta_ * part_.head(losses_->phis);
 }
 
-void TapedCurvature::look_for_pattern() {
-  Sparse& s = *sparse_;
+long TapedCurvature::form() {
+  const Coloring* const coloring = losses_->coloring(x_.data(), beta_ != 0);
+  if (!coloring) return 0;
+  if (formed_) return coloring->colors;
   const Index n = losses_->phis;
-  const bool with_outer = beta_ != 0;
-  if (s.looked && (s.with_outer || !with_outer)) return;
-  s.looked = true;
-  s.with_outer = with_outer;
-  s.coloring = {};
-  if (losses_->residual || (n > most_looked_at && !losses_->options.sparse)) return;
-  Pattern pattern = losses_->inner.pattern(x_.data());
-  if (with_outer) pattern = joined(std::move(pattern), losses_->outer.pattern(x_.data()));
-  if (pattern.empty()) return;
-  Coloring coloring = Coloring::of(std::move(pattern));
-  if (coloring.colors <= losses_->options.sparse_share * static_cast<double>(n)) s.coloring = std::move(coloring);
-}
-
-bool TapedCurvature::form_sparse() {
-  Sparse& s = *sparse_;
-  look_for_pattern();
-  if (s.coloring.empty()) return false;
-  if (s.formed) return true;
-  const Index n = losses_->phis;
-  std::vector<Eigen::Triplet<double>> entries;
-  Vec colour(n), product(n);
-  for (int c = 0; c < s.coloring.colors; ++c) {
-    for (Index j = 0; j < n; ++j) colour[j] = s.coloring.color[static_cast<std::size_t>(j)] == c;
-    times(colour, product);
-    for (Index j = 0; j < n; ++j)
-      if (colour[j] != 0)
-        for (const unsigned i : s.coloring.pattern[static_cast<std::size_t>(j)])
-          entries.emplace_back(static_cast<int>(i), static_cast<int>(j), product[i]);
+  matrix_.begins.assign(1, 0);
+  matrix_.rows.clear();
+  for (const auto& column : coloring->pattern) {
+    for (const unsigned i : column) matrix_.rows.push_back(static_cast<int>(i));
+    matrix_.begins.push_back(static_cast<int>(matrix_.rows.size()));
   }
-  s.matrix.resize(n, n);
-  s.matrix.setFromTriplets(entries.begin(), entries.end());
-  s.formed = true;
-  s.factored = false;
-  return true;
+  matrix_.values.resize(matrix_.rows.size());
+  Vec colour(n), product(n);
+  for (int c = 0; c < coloring->colors; ++c) {
+    for (Index j = 0; j < n; ++j) colour[j] = coloring->color[static_cast<std::size_t>(j)] == c;
+    times(colour, product);
+    for (Index j = 0; j < n; ++j) {
+      if (colour[j] == 0) continue;
+      const auto begin = static_cast<std::size_t>(matrix_.begins[static_cast<std::size_t>(j)]),
+                 end = static_cast<std::size_t>(matrix_.begins[static_cast<std::size_t>(j) + 1]);
+      for (std::size_t k = begin; k < end; ++k) matrix_.values[k] = product[matrix_.rows[k]];
+    }
+  }
+  formed_ = true;
+  return coloring->colors;
 }
 
 bool TapedCurvature::dense(Eigen::MatrixXd& out) {
-  if (!form_sparse()) return false;
-  out = sparse_->matrix;
+  if (form() == 0) return false;
+  out.setZero(losses_->phis, losses_->phis);
+  for (Index j = 0; j < out.cols(); ++j)
+    for (int k = matrix_.begins[static_cast<std::size_t>(j)];
+         k < matrix_.begins[static_cast<std::size_t>(j) + 1]; ++k)
+      out(matrix_.rows[static_cast<std::size_t>(k)], j) = matrix_.values[static_cast<std::size_t>(k)];
   return true;
 }
 
+long TapedCurvature::sparse(SparseMatrix& out) {
+  if (losses_->phis < smallest_sparse) return 0;
+  const long products = form();
+  if (products > 0) out = matrix_;
+  return products;
+}
+
 bool TapedCurvature::precondition(const Vec& r, Vec& out) {
-  if (!form_sparse()) return false;
-  Sparse& s = *sparse_;
-  if (!s.factored) {
-    s.factor.compute(s.matrix);
-    s.positive = s.factor.info() == Eigen::Success;
-    s.factored = true;
-  }
-  if (!s.positive) return false;
-  out = s.factor.solve(r);
+  if (form() == 0) return false;
+  if (!factored_) positive_ = factor_.compute(matrix_);
+  factored_ = true;
+  if (!positive_) return false;
+  out = r;
+  factor_.solve_in_place(out);
   return true;
 }
 

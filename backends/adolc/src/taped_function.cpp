@@ -15,17 +15,24 @@ namespace {
 /// joins with sums. A function that has become another one differs by more, or by nothing that matters here.
 constexpr double agreement = 1e-9;
 
-bool agree(const std::vector<double>& a, const std::vector<double>& b) {
+struct Difference {
   double difference = 0, size = 0;
+  bool of_range = false;  // one is finite and the other is not
+  bool within(double blur) const { return !of_range && difference <= agreement * size + blur; }
+};
+
+Difference compare(const std::vector<double>& a, const std::vector<double>& b) {
+  Difference d;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    if (!std::isfinite(a[i]) || !std::isfinite(b[i])) {
-      if (std::isfinite(a[i]) != std::isfinite(b[i])) return false;
-      continue;  // both have left their range, and whoever asked is told so by the value
+    if (std::isfinite(a[i]) && std::isfinite(b[i])) {
+      d.difference = std::max(d.difference, std::abs(a[i] - b[i]));
+      d.size = std::max({d.size, std::abs(a[i]), std::abs(b[i])});
+    } else if (std::isfinite(a[i]) != std::isfinite(b[i])) {
+      d.of_range = true;
     }
-    difference = std::max(difference, std::abs(a[i] - b[i]));
-    size = std::max({size, std::abs(a[i]), std::abs(b[i])});
+    // Else both have left their range, and whoever asked is told so by the value.
   }
-  return difference <= agreement * size;
+  return d;
 }
 
 bool same(double a, double b) {
@@ -59,16 +66,16 @@ void TapedFunction::require_same_rows() const {
   if (!function_.rows) return;
   const Rows now = function_.rows();
   if (now.count != rows_.count || now.width != rows_.width || now.data != rows_.data)
-    throw InvalidInput(fmt::format(
-        "{}_rows: {} rows of {} numbers, which were {} of {} or stood elsewhere when the problem was made; make "
-        "another problem for other data",
-        name_, now.count, now.width, rows_.count, rows_.width));
+    throw InvalidInput(
+        fmt::format("{}_rows: {} rows of {} numbers, which were {} of {} or stood elsewhere when the problem "
+                    "was made; make "
+                    "another problem for other data",
+                    name_, now.count, now.width, rows_.count, rows_.width));
 }
 
 void TapedFunction::values(const double* x, double* y) const {
   y[0] = 0;
-  if (function_.value)
-    function_.value(phi(x), theta(x), {y, static_cast<std::size_t>(function_.outputs)});
+  if (function_.value) function_.value(phi(x), theta(x), {y, static_cast<std::size_t>(function_.outputs)});
   if (!function_.rows) return;
   require_same_rows();
   double sum = 0;
@@ -157,10 +164,10 @@ void TapedFunction::require_sense(const double* x) {
   values(x, again.data());
   for (std::size_t i = 0; i < again.size(); ++i)
     if (!same(plain_[i], again[i]))
-      throw InvalidInput(
-          fmt::format("{}: two values at the same point, {:.17g} and {:.17g}: it keeps a state, or draws random "
-                      "numbers; draw them before, into a member",
-                      name_, plain_[i], again[i]));
+      throw InvalidInput(fmt::format(
+          "{}: two values at the same point, {:.17g} and {:.17g}: it keeps a state, or draws random "
+          "numbers; draw them before, into a member",
+          name_, plain_[i], again[i]));
   std::vector<bool> matters = tape_.dependence();
   if (by_blocks()) {
     const std::vector<bool> of_rows = row_tape_.dependence();
@@ -168,41 +175,49 @@ void TapedFunction::require_sense(const double* x) {
   }
   const auto theta_begins = matters.begin() + phis_;
   if (std::find(matters.begin(), theta_begins, true) == theta_begins)
-    throw InvalidInput(fmt::format("{}: does not depend on phi{}", name_,
-                                   name_ == "outer" ? ", so that nothing judges what settles"
-                                                    : ", so that nothing settles"));
+    throw InvalidInput(fmt::format(
+        "{}: does not depend on phi{}", name_,
+        name_ == "outer" ? ", so that nothing judges what settles" : ", so that nothing settles"));
   if (name_ != "outer" && std::find(theta_begins, matters.end(), true) == matters.end())
     throw InvalidInput(fmt::format("{}: does not depend on theta, so that there is nothing to learn", name_));
   sensible_ = true;
 }
 
-void TapedFunction::replay(const double* x, const Replay& all) {
+Match TapedFunction::replay(const double* x, const Replay& all) {
   values(x, plain_.data());
   if (!tape_.recorded()) record(x);
   Match match = all();
-  if (match == Match::other || !agree(replayed_, plain_)) {
+  if (match == Match::other || !compare(replayed_, plain_).within(blur_)) {
     // Rows that take different branches would be recorded anew for every block.
     if (by_blocks()) rows_fixed_ = true;
     ++rerecorded_;
     record(x);
     match = all();
-    if (match == Match::other || !agree(replayed_, plain_)) {
-      std::vector<double> again(plain_.size());
-      values(x, again.data());
-      for (std::size_t i = 0; i < again.size(); ++i)
-        if (match == Match::other || !same(plain_[i], again[i]))
-          throw InvalidInput(fmt::format(
-              "{}: recorded as {:.17g}, evaluated as {:.17g} and {:.17g} at the same point: it keeps a state, or "
-              "draws random numbers",
-              name_, replayed_[i], plain_[i], again[i]));
-      // Else what cancels: a value that is small beside its terms.
+    const Difference d = compare(replayed_, plain_);
+    if (match == Match::other || !d.within(blur_)) {
+      require_no_state(x, match);
+      // What cancels, then: a value that is small beside its terms.
+      blur_ = 4 * d.difference;
     }
   }
   if (match == Match::kink) ++kinks_;
+  return match;
 }
 
-void TapedFunction::fit(const double* x) {
-  replay(x, [&] {
+/// Of a function that has just been recorded at x, and replayed as something else there.
+void TapedFunction::require_no_state(const double* x, Match match) const {
+  std::vector<double> again(plain_.size());
+  values(x, again.data());
+  for (std::size_t i = 0; i < again.size(); ++i)
+    if (match == Match::other || !same(plain_[i], again[i]))
+      throw InvalidInput(
+          fmt::format("{}: recorded as {:.17g}, evaluated as {:.17g} and {:.17g} at the same point: it keeps "
+                      "a state, or draws random numbers; draw them before, into a member",
+                      name_, replayed_[i], plain_[i], again[i]));
+}
+
+Match TapedFunction::fit(const double* x) {
+  return replay(x, [&] {
     Match match = tape_.values(x, replayed_.data());
     if (match == Match::other || !by_blocks()) return match;
     return std::max(match, for_each_block([&](Tape& rows) {

@@ -25,7 +25,7 @@ class TapedFunction {
   double value(const double* x) const;
 
   /// Sees to it that the tapes are f around x. What follows is for this x, or for others that may be refused.
-  void fit(const double* x);
+  Match fit(const double* x);
   /// uᵀf(x) and g = ∂(uᵀf), whose φ and θ parts are in one piece; u has one element an output. Fits first.
   double gradient(const double* x, const double* u, Eigen::VectorXd& g);
   /// h = ∂²f·dx, of a function with one output.
@@ -37,6 +37,8 @@ class TapedFunction {
   Pattern pattern(const double* x);
 
   void add_to(TapeReport& report) const;
+  const std::string& name() const { return name_; }
+  long recordings() const { return recordings_; }
 
  private:
   using Replay = std::function<Match()>;
@@ -48,11 +50,12 @@ class TapedFunction {
   /// Calls `each` with the tape of the rows for every block, loaded.
   Match for_each_block(const std::function<Match(Tape&)>& each);
   /// Replays all at x, f(x) into replayed_; records, or records anew, where that is not what it should be.
-  void replay(const double* x, const Replay& all);
+  Match replay(const double* x, const Replay& all);
   void record(const double* x);
   void record_rows(const double* x);
   void require_sense(const double* x);
   void require_same_rows() const;
+  void require_no_state(const double* x, Match match) const;
 
   std::span<const double> variables(const double* x) const {
     return {x, static_cast<std::size_t>(phis_ + thetas_)};
@@ -69,6 +72,7 @@ class TapedFunction {
   Index together_ = 1;       // rows of a block
   bool rows_fixed_ = false;  // all rows are on tape_, with their numbers
   bool sensible_ = false;
+  double blur_ = 0;  // by which replayed and plain values differed where nothing was wrong
   std::vector<double> numbers_, plain_, replayed_;
   Eigen::VectorXd part_;
   long recordings_ = 0, rerecorded_ = 0, kinks_ = 0;

@@ -1,5 +1,7 @@
 #include <bilevel/adolc/taped_problem.hpp>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,6 +12,21 @@ namespace bilevel::adolc {
 namespace {
 
 using Vec = Eigen::VectorXd;
+
+/// Beyond this a Hessian that turns out to be dense would not fit into memory while its pattern is looked
+/// for.
+constexpr Index most_looked_at = 5000;
+
+/// The entries of either.
+Pattern joined_patterns(Pattern a, const Pattern& b) {
+  if (a.empty() || b.empty()) return {};  // one of them is dense
+  for (std::size_t j = 0; j < a.size(); ++j) {
+    std::vector<unsigned> both;
+    std::set_union(a[j].begin(), a[j].end(), b[j].begin(), b[j].end(), std::back_inserter(both));
+    a[j] = std::move(both);
+  }
+  return a;
+}
 
 const TapedOptions& checked(const TapedOptions& options) {
   options.validate().throw_if_any();
@@ -44,8 +61,9 @@ TapedLosses::TapedLosses(Recordable in, Recordable out, const TapedOptions& give
 
 const double* TapedLosses::joined(const Vec& phi, const Vec& theta) {
   if (phi.size() != phis || theta.size() != thetas)
-    throw InvalidInput(fmt::format("differentiate: phi and theta have {} and {} elements, the problem has {} and {}",
-                                   phi.size(), theta.size(), phis, thetas));
+    throw InvalidInput(
+        fmt::format("differentiate: phi and theta have {} and {} elements, the problem has {} and {}",
+                    phi.size(), theta.size(), phis, thetas));
   x_.head(phis) = phi;
   x_.tail(thetas) = theta;
   return x_.data();
@@ -68,9 +86,41 @@ TapeReport TapedLosses::report() const {
   return all;
 }
 
+std::string TapedLosses::kink(const Vec& phi, const Vec& theta) {
+  const double* x = joined(phi, theta);
+  for (TapedFunction* each : {&inner, &outer})
+    if (each->fit(x) == Match::kink)
+      return fmt::format("{} has a kink: a comparison ties, or |·|, min or max stands where it bends",
+                         each->name());
+  return {};
+}
+
+Coloring TapedLosses::find_coloring(const double* x, bool with_outer_too) {
+  if (residual || (phis > most_looked_at && !options.sparse)) return {};
+  Pattern pattern = inner.pattern(x);
+  if (with_outer_too && !pattern.empty()) pattern = joined_patterns(std::move(pattern), outer.pattern(x));
+  if (pattern.empty()) return {};
+  Coloring found = Coloring::of(std::move(pattern));
+  return found.colors <= options.sparse_share * static_cast<double>(phis) ? std::move(found) : Coloring();
+}
+
+const Coloring* TapedLosses::coloring(const double* x, bool with_outer_too) {
+  // What was recorded anew has other branches, and may have other entries.
+  const auto recordings = [&] { return inner.recordings() + (with_outer_too ? outer.recordings() : 0); };
+  Found& found = with_outer_too ? with_outer_ : alone_;
+  if (found.recordings != recordings() || recordings() == 0) {
+    inner.fit(x);
+    if (with_outer_too) outer.fit(x);
+    found.coloring = find_coloring(x, with_outer_too);
+    found.recordings = recordings();
+  }
+  return found.coloring.empty() ? nullptr : &found.coloring;
+}
+
 template <class Base>
 TapedOf<Base>::TapedOf(Recordable inner, Recordable outer, const TapedOptions& options, Statements statements)
-    : losses_(std::make_shared<TapedLosses>(std::move(inner), std::move(outer), options, std::move(statements))) {}
+    : losses_(std::make_shared<TapedLosses>(std::move(inner), std::move(outer), options,
+                                            std::move(statements))) {}
 template <class Base>
 TapedOf<Base>::TapedOf(const TapedOf& other) : Base(other) {
   *this = other;
@@ -118,6 +168,10 @@ Rounding TapedOf<Base>::rounding(const Vec& phi, const Vec& theta, const Vec& pi
   return said ? said(phi, theta, pi) : Rounding{};
 }
 template <class Base>
+std::string TapedOf<Base>::kink(const Vec& phi, const Vec& theta) {
+  return losses_->kink(phi, theta);
+}
+template <class Base>
 TapeReport TapedOf<Base>::tapes() const {
   return losses_->report();
 }
@@ -125,8 +179,16 @@ TapeReport TapedOf<Base>::tapes() const {
 template class TapedOf<Problem<Vec>>;
 template class TapedOf<Equilibrium<Vec>>;
 
-TapedProblem::TapedProblem(Recordable inner, Recordable outer, const TapedOptions& options, Statements statements)
+TapedProblem::TapedProblem(Recordable inner, Recordable outer, const TapedOptions& options,
+                           Statements statements)
     : TapedOf(std::move(inner), std::move(outer), options, std::move(statements)) {}
+Capabilities TapedProblem::capabilities() const {
+  const Vec phi = initial_phi(), theta = initial_theta();
+  // Where there are few elements, nobody asks.
+  const bool sparse =
+      phi.size() >= smallest_sparse && losses_->coloring(losses_->joined(phi, theta), false) != nullptr;
+  return {.curvature = true, .sparse = sparse};
+}
 double TapedProblem::inner(const Vec& phi, const Vec& theta, Wanted<Vec> wanted) {
   return losses_->loss(losses_->inner, phi, theta, wanted);
 }

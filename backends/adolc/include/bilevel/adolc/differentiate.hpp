@@ -11,11 +11,17 @@ namespace adolc {
 
 // What a struct of templates offers. Each member is asked for in both arithmetics.
 template <class L, class T>
-concept WritesInner = requires(const L& l, const Span<T>& x, T& out) { out = l.inner(x, x); };
+concept WritesInner = requires(const L& l, const Span<T>& x, T& out) {
+  out = l.inner(x, x);
+};
 template <class L, class T>
-concept WritesOuter = requires(const L& l, const Span<T>& x, T& out) { out = l.outer(x, x); };
+concept WritesOuter = requires(const L& l, const Span<T>& x, T& out) {
+  out = l.outer(x, x);
+};
 template <class L, class T>
-concept WritesResidual = requires(const L& l, const Span<T>& x, std::span<T> out) { l.residual(x, x, out); };
+concept WritesResidual = requires(const L& l, const Span<T>& x, std::span<T> out) {
+  l.residual(x, x, out);
+};
 template <class L, class T, class Row>
 concept WritesInnerRows = requires(const L& l, const Span<T>& x, const Row& row, T& out) {
   { l.inner_rows() } -> std::convertible_to<Rows>;
@@ -29,13 +35,21 @@ concept WritesOuterRows = requires(const L& l, const Span<T>& x, const Row& row,
 
 // A member that exists and cannot be called with recorded numbers would else be taken for none.
 template <class L>
-concept NamesInnerRows = requires { &L::inner_rows; };
+concept NamesInnerRows = requires {
+  &L::inner_rows;
+};
 template <class L>
-concept NamesOuterRows = requires { &L::outer_rows; };
+concept NamesOuterRows = requires {
+  &L::outer_rows;
+};
 template <class L>
-concept NamesConstants = requires { &L::constants; };
+concept NamesConstants = requires {
+  &L::constants;
+};
 template <class L>
-concept NamesRounding = requires { &L::rounding; };
+concept NamesRounding = requires {
+  &L::rounding;
+};
 
 /// `whole`, `rows` and `of_row` call the members of that name, of the inner or of the outer loss.
 template <bool has_whole, bool has_rows, class L, class Whole, class RowsOf, class OfRow>
@@ -47,7 +61,9 @@ Recordable recordable(std::shared_ptr<const L> l, Whole whole, RowsOf rows, OfRo
   }
   if constexpr (has_rows) {
     r.rows = [l, rows] { return Rows(rows(*l)); };
-    r.row_value = [l, of_row](auto phi, auto theta, auto row) -> double { return of_row(*l, phi, theta, row); };
+    r.row_value = [l, of_row](auto phi, auto theta, auto row) -> double {
+      return of_row(*l, phi, theta, row);
+    };
     r.record_row = [l, of_row](auto phi, auto theta, const RecordedRow& row, adouble& out) {
       out = of_row(*l, phi, theta, row);
     };
@@ -64,10 +80,11 @@ Recordable recordable_inner(const std::shared_ptr<const L>& l) {
   static_assert(!whole || WritesInner<L, adouble>,
                 "bilevel: inner takes double and nothing else; write it as template <class T> T inner(const "
                 "Span<T>& phi, const Span<T>& theta) const");
-  static_assert(!rows || (WritesInnerRows<L, double, Span<double>> && WritesInnerRows<L, adouble, RecordedRow> &&
-                          WritesInnerRows<L, adouble, Span<double>>),
-                "bilevel: inner_rows() wants template <class T, class Row> T inner_row(const Span<T>& phi, "
-                "const Span<T>& theta, const Row& row) const beside it, whose row has nothing but [j]");
+  static_assert(
+      !rows || (WritesInnerRows<L, double, Span<double>> && WritesInnerRows<L, adouble, RecordedRow> &&
+                WritesInnerRows<L, adouble, Span<double>>),
+      "bilevel: inner_rows() wants template <class T, class Row> T inner_row(const Span<T>& phi, "
+      "const Span<T>& theta, const Row& row) const beside it, whose row has nothing but [j]");
   return recordable<whole, rows>(
       l, [](const auto& o, auto phi, auto theta) { return o.inner(phi, theta); },
       [](const auto& o) { return o.inner_rows(); },
@@ -80,10 +97,11 @@ Recordable recordable_outer(const std::shared_ptr<const L>& l) {
   static_assert(!whole || WritesOuter<L, adouble>,
                 "bilevel: outer takes double and nothing else; write it as template <class T> T outer(const "
                 "Span<T>& phi, const Span<T>& theta) const");
-  static_assert(!rows || (WritesOuterRows<L, double, Span<double>> && WritesOuterRows<L, adouble, RecordedRow> &&
-                          WritesOuterRows<L, adouble, Span<double>>),
-                "bilevel: outer_rows() wants template <class T, class Row> T outer_row(const Span<T>& phi, "
-                "const Span<T>& theta, const Row& row) const beside it, whose row has nothing but [j]");
+  static_assert(
+      !rows || (WritesOuterRows<L, double, Span<double>> && WritesOuterRows<L, adouble, RecordedRow> &&
+                WritesOuterRows<L, adouble, Span<double>>),
+      "bilevel: outer_rows() wants template <class T, class Row> T outer_row(const Span<T>& phi, "
+      "const Span<T>& theta, const Row& row) const beside it, whose row has nothing but [j]");
   return recordable<whole, rows>(
       l, [](const auto& o, auto phi, auto theta) { return o.outer(phi, theta); },
       [](const auto& o) { return o.outer_rows(); },
@@ -126,7 +144,8 @@ Statements statements_of(std::shared_ptr<const L> l) {
 /// Where a loss is a sum over the rows of a table, beside or in place of these, recorded once for many rows:
 ///
 ///   Rows inner_rows() const
-///   template <class T, class Row> T inner_row(const Span<T>& phi, const Span<T>& theta, const Row& row) const
+///   template <class T, class Row> T inner_row(const Span<T>& phi, const Span<T>& theta, const Row& row)
+///   const
 ///
 /// and outer_rows, outer_row likewise. In place of inner, for an equilibrium that minimises nothing,
 ///
@@ -139,13 +158,16 @@ Statements statements_of(std::shared_ptr<const L> l) {
 template <class Losses>
 auto differentiate(Losses losses, adolc::TapedOptions options = {}) {
   constexpr bool residual = adolc::WritesResidual<Losses, double>;
-  static_assert(residual || adolc::WritesInner<Losses, double> || adolc::NamesInnerRows<Losses>,
-                "bilevel: needs template <class T> T inner(const Span<T>& phi, const Span<T>& theta) const, or "
-                "inner_rows and inner_row, or residual");
-  static_assert(adolc::WritesOuter<Losses, double> || adolc::NamesOuterRows<Losses>,
-                "bilevel: needs template <class T> T outer(const Span<T>& phi, const Span<T>& theta) const, or "
-                "outer_rows and outer_row");
-  if constexpr (requires { Eigen::VectorXd(losses.initial_phi()); }) options.phi = Eigen::VectorXd(losses.initial_phi());
+  static_assert(
+      residual || adolc::WritesInner<Losses, double> || adolc::NamesInnerRows<Losses>,
+      "bilevel: needs template <class T> T inner(const Span<T>& phi, const Span<T>& theta) const, or "
+      "inner_rows and inner_row, or residual");
+  static_assert(
+      adolc::WritesOuter<Losses, double> || adolc::NamesOuterRows<Losses>,
+      "bilevel: needs template <class T> T outer(const Span<T>& phi, const Span<T>& theta) const, or "
+      "outer_rows and outer_row");
+  if constexpr (requires { Eigen::VectorXd(losses.initial_phi()); })
+    options.phi = Eigen::VectorXd(losses.initial_phi());
   if constexpr (requires { Eigen::VectorXd(losses.initial_theta()); })
     options.theta = Eigen::VectorXd(losses.initial_theta());
   const auto shared = std::make_shared<const Losses>(std::move(losses));

@@ -12,8 +12,8 @@
 
 namespace bilevel {
 
-/// The variables of a loss: read-only, of `double` where a value is wanted, of a type that records what is done
-/// to it where derivatives are.
+/// The variables of a loss: read-only, of `double` where a value is wanted, of a type that records what is
+/// done to it where derivatives are.
 template <class T>
 using Span = std::span<const T>;
 
@@ -22,9 +22,7 @@ struct Rows {
   const double* data = nullptr;  ///< row after row
   Index count = 0, width = 0;
 
-  Span<double> operator[](Index i) const {
-    return {data + i * width, static_cast<std::size_t>(width)};
-  }
+  Span<double> operator[](Index i) const { return {data + i * width, static_cast<std::size_t>(width)}; }
 };
 
 }  // namespace bilevel
@@ -82,14 +80,14 @@ struct TapedOptions {
   /// microseconds whatever it holds, and what it holds should fit into a core's cache: 128 rows of 20 numbers
   /// are 6,000 operations, 200 kB.
   long rows_together = 128;
-  /// Operations of one tape before it is refused, ≥ 1: an operation takes about 50 bytes. Losses that are sums
-  /// over many rows have inner_row and outer_row for this.
+  /// Operations of one tape before it is refused, ≥ 1: an operation takes about 50 bytes. Losses that are
+  /// sums over many rows have inner_row and outer_row for this.
   double most_operations = 2e8;
-  /// The Hessian is formed by a few products, its columns coloured, where that takes at most this share of |φ|
-  /// of them; in [0, 1], 0 never.
+  /// The Hessian is formed by a few products, its columns coloured, where that takes at most this share of
+  /// |φ| of them; in [0, 1], 0 never.
   double sparse_share = 0.5;
-  /// Whether to look for such a pattern beyond 5,000 elements of φ too: where the Hessian turns out to be dense
-  /// its pattern takes 4·|φ|² bytes.
+  /// Whether to look for such a pattern beyond 5,000 elements of φ too: where the Hessian turns out to be
+  /// dense its pattern takes 4·|φ|² bytes.
   bool sparse = false;
 
   Violations validate() const;
@@ -99,9 +97,10 @@ struct TapedOptions {
 struct TapeReport {
   long recordings = 0;  ///< tapes recorded, the first of each loss among them
   long rerecorded = 0;  ///< of these, because a comparison fell the other way or a value had changed
-  /// Evaluations at a kink: a tie of a comparison, |·| at zero, max of equals. Derivatives there are one-sided.
+  /// Evaluations at a kink: a tie of a comparison, |·| at zero, max of equals. Derivatives there are
+  /// one-sided.
   long kinks = 0;
-  bool rows_fixed = false;  ///< rows take different branches: all of them are on one tape
+  bool rows_fixed = false;     ///< rows take different branches: all of them are on one tape
   std::size_t operations = 0;  ///< of all tapes
   std::size_t bytes = 0;
 };

@@ -38,6 +38,9 @@ class TapedOf : public Base {
   Constants constants(const Vec& theta, const Vec& center, double radius) override;
   Rounding rounding(const Vec& phi, const Vec& theta, const Vec& pi) override;
 
+  std::string kink(const Vec& phi, const Vec& theta) override;
+
+  /// What happened to the tapes so far.
   TapeReport tapes() const;
 
  protected:
@@ -53,6 +56,7 @@ class TapedProblem final : public TapedOf<Problem<Eigen::VectorXd>> {
 
  public:
   TapedProblem(Recordable inner, Recordable outer, const TapedOptions& options, Statements statements = {});
+  Capabilities capabilities() const override;
   double inner(const Vec& phi, const Vec& theta, Wanted<Vec> wanted) override;
 };
 
