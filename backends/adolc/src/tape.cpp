@@ -38,6 +38,18 @@ Tags& tags() {
   return all;
 }
 
+/// Whoever sweeps holds this: the turn, and ADOL-C's silence about branches that are expected to change.
+class Sweep {
+ public:
+  Sweep() : lock_(turn()) { disableBranchSwitchWarnings(); }
+  ~Sweep() { enableBranchSwitchWarnings(); }
+  Sweep(const Sweep&) = delete;
+  Sweep& operator=(const Sweep&) = delete;
+
+ private:
+  std::lock_guard<std::recursive_mutex> lock_;
+};
+
 Match match_of(int code) {
   return code < 0 ? Match::other : code < 2 ? Match::kink : Match::smooth;
 }
@@ -116,15 +128,17 @@ void Tape::record(std::span<const double> x, Index outputs, double most_operatio
                  s.values + s.values / 8 + 64, 2 * (s.taylors + s.taylors / 8) + 256};
   };
   if (sizes_.operations && trace(x, outputs, with_slack(sizes_), f)) return;
+  const auto refuse = [&] {
+    throw InvalidInput(fmt::format(
+        "adolc: the function takes more than {:.3g} operations (most_operations); a sum over rows is "
+        "recorded once for many of them where it is written as inner_row or outer_row",
+        most_operations));
+  };
   while (!trace(x, outputs, room(most), f)) {
-    if (most >= most_operations)
-      throw InvalidInput(
-          fmt::format("adolc: the function takes more than {:.3g} operations (most_operations); a sum over "
-                      "rows is recorded "
-                      "once for many of them where it is written as inner_row or outer_row",
-                      most_operations));
+    if (most >= most_operations) refuse();
     most = std::min(most * 8, most_operations);
   }
+  if (static_cast<double>(operations_) > most_operations) refuse();
   if (!trace(x, outputs, with_slack(sizes_), f))
     throw InvalidInput("adolc: the function did more when it was recorded a second time: it keeps a state");
   y_.resize(static_cast<std::size_t>(outputs));
@@ -144,24 +158,33 @@ void Tape::set_parameters(std::span<double> numbers) {
 }
 
 Match Tape::values(const double* x, double* y) {
-  const std::lock_guard lock(turn());
+  const Sweep sweep;
   return match_of(zos_forward(tag_, outputs_, inputs_, 0, x, y));
 }
 
 Match Tape::gradient(const double* x, const double* u, double* y, double* g) {
-  const std::lock_guard lock(turn());
+  const Sweep sweep;
   const Match match = match_of(zos_forward(tag_, outputs_, inputs_, 1, x, y));
   if (match != Match::other) fos_reverse(tag_, outputs_, inputs_, const_cast<double*>(u), g);
   return match;
 }
 
 Match Tape::directional(const double* x, const double* dx, double* dy) {
-  const std::lock_guard lock(turn());
+  const Sweep sweep;
   return match_of(fos_forward(tag_, outputs_, inputs_, 0, x, const_cast<double*>(dx), y_.data(), dy));
 }
 
+Match Tape::look(const double* x) {
+  const Sweep sweep;
+  // |·| at zero shows along a direction only: one that no loss has in mind.
+  std::vector<double> direction(static_cast<std::size_t>(inputs_));
+  for (std::size_t j = 0; j < direction.size(); ++j)
+    direction[j] = 1 + std::sin(1.7 * static_cast<double>(j + 1)) / 3;
+  return match_of(fos_forward(tag_, outputs_, inputs_, 0, x, direction.data(), y_.data(), dy_.data()));
+}
+
 Match Tape::second(const double* x, const double* dx, double* h) {
-  const std::lock_guard lock(turn());
+  const Sweep sweep;
   const Match match =
       match_of(fos_forward(tag_, outputs_, inputs_, 2, x, const_cast<double*>(dx), y_.data(), dy_.data()));
   if (match == Match::other) return match;
@@ -172,7 +195,7 @@ Match Tape::second(const double* x, const double* dx, double* h) {
 }
 
 std::vector<bool> Tape::dependence() {
-  const std::lock_guard lock(turn());
+  const Sweep sweep;
   using Bits = unsigned long;
   std::vector<Bits> of_outputs(static_cast<std::size_t>(outputs_), 1),
       of_inputs(static_cast<std::size_t>(inputs_));
@@ -185,7 +208,7 @@ std::vector<bool> Tape::dependence() {
 }
 
 Pattern Tape::second_dependence(const double* x) {
-  const std::lock_guard lock(turn());
+  const Sweep sweep;
   std::vector<unsigned*> lists(static_cast<std::size_t>(inputs_));
   hess_pat(tag_, inputs_, x, lists.data(), 0);
   // ADOL-C's lists: the number of entries, then these.

@@ -43,6 +43,8 @@ class Tape {
 
   /// y = f(x).
   Match values(const double* x, double* y);
+  /// Whether x is a kink, of |·| as well, which `values` does not tell.
+  Match look(const double* x);
   /// y = f(x), g = Jᵀu.
   Match gradient(const double* x, const double* u, double* y, double* g);
   /// dy = J·dx.

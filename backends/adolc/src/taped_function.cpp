@@ -246,16 +246,33 @@ double TapedFunction::gradient(const double* x, const double* u, Eigen::VectorXd
 }
 
 void TapedFunction::second(const double* x, const double* dx, Eigen::VectorXd& h) {
-  tape_.second(x, dx, h.data());
-  if (!by_blocks()) return;
-  for_each_block([&](Tape& rows) {
-    const Match match = rows.second(x, dx, part_.data());
-    h += part_;
-    return match;
-  });
+  const auto sweep = [&] {
+    const Match match = tape_.second(x, dx, h.data());
+    if (match == Match::other || !by_blocks()) return match;
+    return std::max(match, for_each_block([&](Tape& rows) {
+                      const Match of_block = rows.second(x, dx, part_.data());
+                      h += part_;
+                      return of_block;
+                    }));
+  };
+  Match match = sweep();
+  if (match == Match::other) {  // another point has been fitted since
+    fit(x);
+    match = sweep();
+  }
+  kinks_ += match == Match::kink;
+}
+
+bool TapedFunction::bends(const double* x) {
+  if (fit(x) == Match::kink) return true;
+  Match match = tape_.look(x);
+  if (by_blocks()) match = std::max(match, for_each_block([&](Tape& rows) { return rows.look(x); }));
+  return match == Match::kink;
 }
 
 void TapedFunction::directional(const double* x, const double* dx, double* dy) {
+  if (tape_.directional(x, dx, dy) != Match::other) return;
+  fit(x);
   tape_.directional(x, dx, dy);
 }
 

@@ -26,6 +26,8 @@ class TapedFunction {
 
   /// Sees to it that the tapes are f around x. What follows is for this x, or for others that may be refused.
   Match fit(const double* x);
+  /// Whether x is a kink.
+  bool bends(const double* x);
   /// uᵀf(x) and g = ∂(uᵀf), whose φ and θ parts are in one piece; u has one element an output. Fits first.
   double gradient(const double* x, const double* u, Eigen::VectorXd& g);
   /// h = ∂²f·dx, of a function with one output.

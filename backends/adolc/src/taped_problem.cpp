@@ -89,7 +89,7 @@ TapeReport TapedLosses::report() const {
 std::string TapedLosses::kink(const Vec& phi, const Vec& theta) {
   const double* x = joined(phi, theta);
   for (TapedFunction* each : {&inner, &outer})
-    if (each->fit(x) == Match::kink)
+    if (each->bends(x))
       return fmt::format("{} has a kink: a comparison ties, or |·|, min or max stands where it bends",
                          each->name());
   return {};

@@ -33,6 +33,15 @@ concept WritesOuterRows = requires(const L& l, const Span<T>& x, const Row& row,
   out = l.outer_row(x, x, row);
 };
 
+template <class L>
+concept CallsInner = requires(const L& l, const Span<double>& x) {
+  l.inner(x, x);
+};
+template <class L>
+concept CallsOuter = requires(const L& l, const Span<double>& x) {
+  l.outer(x, x);
+};
+
 // A member that exists and cannot be called with recorded numbers would else be taken for none.
 template <class L>
 concept NamesInnerRows = requires {
@@ -77,6 +86,7 @@ Recordable recordable(std::shared_ptr<const L> l, Whole whole, RowsOf rows, OfRo
 template <class L>
 Recordable recordable_inner(const std::shared_ptr<const L>& l) {
   constexpr bool whole = WritesInner<L, double>, rows = NamesInnerRows<L>;
+  static_assert(whole || !CallsInner<L>, "bilevel: inner returns no number; a loss is one number, of type T");
   static_assert(!whole || WritesInner<L, adouble>,
                 "bilevel: inner takes double and nothing else; write it as template <class T> T inner(const "
                 "Span<T>& phi, const Span<T>& theta) const");
@@ -94,6 +104,7 @@ Recordable recordable_inner(const std::shared_ptr<const L>& l) {
 template <class L>
 Recordable recordable_outer(const std::shared_ptr<const L>& l) {
   constexpr bool whole = WritesOuter<L, double>, rows = NamesOuterRows<L>;
+  static_assert(whole || !CallsOuter<L>, "bilevel: outer returns no number; a loss is one number, of type T");
   static_assert(!whole || WritesOuter<L, adouble>,
                 "bilevel: outer takes double and nothing else; write it as template <class T> T outer(const "
                 "Span<T>& phi, const Span<T>& theta) const");
@@ -159,11 +170,11 @@ template <class Losses>
 auto differentiate(Losses losses, adolc::TapedOptions options = {}) {
   constexpr bool residual = adolc::WritesResidual<Losses, double>;
   static_assert(
-      residual || adolc::WritesInner<Losses, double> || adolc::NamesInnerRows<Losses>,
+      residual || adolc::CallsInner<Losses> || adolc::NamesInnerRows<Losses>,
       "bilevel: needs template <class T> T inner(const Span<T>& phi, const Span<T>& theta) const, or "
       "inner_rows and inner_row, or residual");
   static_assert(
-      adolc::WritesOuter<Losses, double> || adolc::NamesOuterRows<Losses>,
+      adolc::CallsOuter<Losses> || adolc::NamesOuterRows<Losses>,
       "bilevel: needs template <class T> T outer(const Span<T>& phi, const Span<T>& theta) const, or "
       "outer_rows and outer_row");
   if constexpr (requires { Eigen::VectorXd(losses.initial_phi()); })

@@ -66,7 +66,8 @@ class Start {
  public:
   Start() = default;
   Start(Index size) : said_(Eigen::VectorXd(Eigen::VectorXd::Zero(size < 0 ? 0 : size))) {}
-  Start(Eigen::VectorXd at) : said_(std::move(at)) {}
+  template <class Derived>
+  Start(const Eigen::MatrixBase<Derived>& at) : said_(at) {}
   const Eigen::VectorXd& at() const { return said_; }
 
  private:
