@@ -69,7 +69,7 @@ struct LogisticLosses : LogisticTable {
   }
 };
 
-/// The same, recorded for a block of rows.
+/// The same, of one row at a time.
 struct LogisticRows : LogisticTable {
   using LogisticTable::LogisticTable;
   template <class T>

@@ -131,7 +131,7 @@ void Tape::record(std::span<const double> x, Index outputs, double most_operatio
   const auto refuse = [&] {
     throw InvalidInput(fmt::format(
         "adolc: the function takes more than {:.3g} operations (most_operations); a sum over rows is "
-        "recorded once for many of them where it is written as inner_row or outer_row",
+        "recorded once for all of them where it is written as inner_row or outer_row",
         most_operations));
   };
   while (!trace(x, outputs, room(most), f)) {
@@ -152,65 +152,75 @@ std::size_t Tape::bytes() const {
   return sizes_.operations + 4 * sizes_.locations + 8 * sizes_.values + 16 * sizes_.taylors;
 }
 
-void Tape::set_parameters(std::span<double> numbers) {
-  const std::lock_guard lock(turn());
-  set_param_vec(tag_, numbers.size(), numbers.data());
+/// Runs `work` in turn. Functions that ADOL-C records and cannot replay end in an error of its own, which
+/// leaves the tape in the middle of a sweep: it is not touched again.
+template <class Work>
+auto Tape::swept(const Work& work) {
+  const Sweep sweep;
+  try {
+    return work();
+  } catch (const FatalError& fatal) {
+    operations_ = 0;
+    tag_ = tags().take();
+    throw InvalidInput(fmt::format(
+        "adolc: ADOL-C recorded something that it cannot replay (cbrt, for one: write pow(x, 1.0 / 3)): {}",
+        fatal.what()));
+  }
 }
 
 Match Tape::values(const double* x, double* y) {
-  const Sweep sweep;
-  return match_of(zos_forward(tag_, outputs_, inputs_, 0, x, y));
+  return swept([&] { return match_of(zos_forward(tag_, outputs_, inputs_, 0, x, y)); });
 }
 
 Match Tape::gradient(const double* x, const double* u, double* y, double* g) {
-  const Sweep sweep;
-  const Match match = match_of(zos_forward(tag_, outputs_, inputs_, 1, x, y));
-  if (match != Match::other) fos_reverse(tag_, outputs_, inputs_, const_cast<double*>(u), g);
-  return match;
+  return swept([&] {
+    const Match match = match_of(zos_forward(tag_, outputs_, inputs_, 1, x, y));
+    if (match != Match::other) fos_reverse(tag_, outputs_, inputs_, const_cast<double*>(u), g);
+    return match;
+  });
 }
 
 Match Tape::directional(const double* x, const double* dx, double* dy) {
-  const Sweep sweep;
-  return match_of(fos_forward(tag_, outputs_, inputs_, 0, x, const_cast<double*>(dx), y_.data(), dy));
+  return swept([&] {
+    return match_of(fos_forward(tag_, outputs_, inputs_, 0, x, const_cast<double*>(dx), y_.data(), dy));
+  });
 }
 
 Match Tape::look(const double* x) {
-  const Sweep sweep;
   // |·| at zero shows along a direction only: one that no loss has in mind.
   std::vector<double> direction(static_cast<std::size_t>(inputs_));
   for (std::size_t j = 0; j < direction.size(); ++j)
     direction[j] = 1 + std::sin(1.7 * static_cast<double>(j + 1)) / 3;
-  return match_of(fos_forward(tag_, outputs_, inputs_, 0, x, direction.data(), y_.data(), dy_.data()));
+  return directional(x, direction.data(), dy_.data());
 }
 
 Match Tape::second(const double* x, const double* dx, double* h) {
-  const Sweep sweep;
-  const Match match =
-      match_of(fos_forward(tag_, outputs_, inputs_, 2, x, const_cast<double*>(dx), y_.data(), dy_.data()));
-  if (match == Match::other) return match;
-  double one = 1;
-  hos_reverse(tag_, outputs_, inputs_, 1, &one, rows_.data());
-  for (std::size_t j = 0; j < rows_.size(); ++j) h[j] = pairs_[2 * j + 1];
-  return match;
+  return swept([&] {
+    const Match match =
+        match_of(fos_forward(tag_, outputs_, inputs_, 2, x, const_cast<double*>(dx), y_.data(), dy_.data()));
+    if (match == Match::other) return match;
+    double one = 1;
+    hos_reverse(tag_, outputs_, inputs_, 1, &one, rows_.data());
+    for (std::size_t j = 0; j < rows_.size(); ++j) h[j] = pairs_[2 * j + 1];
+    return match;
+  });
 }
 
 std::vector<bool> Tape::dependence() {
-  const Sweep sweep;
   using Bits = unsigned long;
   std::vector<Bits> of_outputs(static_cast<std::size_t>(outputs_), 1),
       of_inputs(static_cast<std::size_t>(inputs_));
   Bits* u = of_outputs.data();
   Bits* z = of_inputs.data();
-  int_reverse_safe(tag_, outputs_, inputs_, 1, &u, &z);
+  swept([&] { return int_reverse_safe(tag_, outputs_, inputs_, 1, &u, &z); });
   std::vector<bool> depends(of_inputs.size());
   for (std::size_t j = 0; j < depends.size(); ++j) depends[j] = of_inputs[j] != 0;
   return depends;
 }
 
 Pattern Tape::second_dependence(const double* x) {
-  const Sweep sweep;
   std::vector<unsigned*> lists(static_cast<std::size_t>(inputs_));
-  hess_pat(tag_, inputs_, x, lists.data(), 0);
+  swept([&] { return hess_pat(tag_, inputs_, x, lists.data(), 0); });
   // ADOL-C's lists: the number of entries, then these.
   Pattern all(lists.size());
   for (std::size_t j = 0; j < lists.size(); ++j) {

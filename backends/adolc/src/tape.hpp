@@ -38,9 +38,6 @@ class Tape {
   std::size_t operations() const { return operations_; }
   std::size_t bytes() const;
 
-  /// Numbers made by `mkparam` while recording, in that order, for the replays that follow.
-  void set_parameters(std::span<double> numbers);
-
   /// y = f(x).
   Match values(const double* x, double* y);
   /// Whether x is a kink, of |·| as well, which `values` does not tell.
@@ -61,6 +58,8 @@ class Tape {
   struct Sizes {
     std::size_t operations, locations, values, taylors;
   };
+  template <class Work>
+  auto swept(const Work& work);
   /// false where the buffers were too small.
   bool trace(std::span<const double> x, Index outputs, const Sizes& room, const Function& f);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -49,17 +48,12 @@ TapedFunction::TapedFunction(Recordable function, std::string name, Index phis, 
       thetas_(thetas),
       options_(options),
       plain_(static_cast<std::size_t>(function_.outputs)),
-      replayed_(plain_.size()),
-      part_(phis + thetas) {
+      replayed_(plain_.size()) {
   if (!function_.rows) return;
   rows_ = function_.rows();
   if (rows_.count < 1 || rows_.width < 1 || !rows_.data)
     throw InvalidInput(fmt::format("{}_rows: {} rows of {} numbers; there must be some of each", name_,
                                    rows_.count, rows_.width));
-  // Blocks of one size, as few as may be, so that hardly a row has weight zero.
-  const Index blocks = (rows_.count + options_.rows_together - 1) / options_.rows_together;
-  together_ = (rows_.count + blocks - 1) / blocks;
-  numbers_.resize(static_cast<std::size_t>(together_ * (rows_.width + 1)));
 }
 
 void TapedFunction::require_same_rows() const {
@@ -89,29 +83,9 @@ double TapedFunction::value(const double* x) const {
   return y;
 }
 
-void TapedFunction::load(Index b) {
-  double* to = numbers_.data();
-  for (Index k = 0; k < together_; ++k) {
-    const Index i = b * together_ + k;
-    const bool there = i < rows_.count;
-    const Span<double> row = rows_[there ? i : rows_.count - 1];
-    to = std::copy(row.begin(), row.end(), to);
-    *to++ = there;
-  }
-}
-
-Match TapedFunction::for_each_block(const std::function<Match(Tape&)>& each) {
-  Match worst = Match::smooth;
-  for (Index b = 0; b < blocks(); ++b) {
-    load(b);
-    row_tape_.set_parameters(numbers_);
-    worst = std::max(worst, each(row_tape_));
-    if (worst == Match::other) break;
-  }
-  return worst;
-}
-
 void TapedFunction::record(const double* x) {
+  ++recordings_;
+  if (by_program()) record_row();
   tape_.record(variables(x), function_.outputs, options_.most_operations,
                [this](std::span<adouble> in, std::span<adouble> out) {
                  const Span<adouble> all(in);
@@ -126,34 +100,19 @@ void TapedFunction::record(const double* x) {
                    out[0] += of_row;
                  }
                });
-  ++recordings_;
-  if (by_blocks()) record_rows(x);
   require_sense(x);
 }
 
-void TapedFunction::record_rows(const double* x) {
-  load(0);
-  row_tape_.record(variables(x), 1, options_.most_operations,
-                   [this](std::span<adouble> in, std::span<adouble> out) {
-                     const Span<adouble> all(in);
-                     const auto phis = static_cast<std::size_t>(phis_);
-                     const Span<adouble> phi = all.first(phis), theta = all.subspan(phis);
-                     const auto width = static_cast<std::size_t>(rows_.width);
-                     std::vector<std::unique_ptr<RecordedRow::Number>> numbers(width);
-                     std::vector<const RecordedRow::Number*> row(width);
-                     const double* from = numbers_.data();
-                     out[0] = 0;
-                     adouble of_row;
-                     for (Index k = 0; k < together_; ++k) {
-                       for (std::size_t j = 0; j < width; ++j) {
-                         numbers[j].reset(new RecordedRow::Number{mkparam(*from++)});
-                         row[j] = numbers[j].get();
-                       }
-                       function_.record_row(phi, theta, RecordedRow(row), of_row);
-                       out[0] += of_row * mkparam(*from++);
-                     }
-                   });
-  ++recordings_;
+void TapedFunction::record_row() {
+  try {
+    program_.record(phis_ + thetas_, rows_.width,
+                    [this](Span<RowNumber> all, const RecordedRow& row, RowNumber& out) {
+                      const auto phis = static_cast<std::size_t>(phis_);
+                      function_.record_row(all.first(phis), all.subspan(phis), row, out);
+                    });
+  } catch (const RowNumber::Branches&) {
+    rows_fixed_ = true;
+  }
 }
 
 /// Once: that the function depends on what it should, and on nothing that it hides.
@@ -169,8 +128,8 @@ void TapedFunction::require_sense(const double* x) {
           "numbers; draw them before, into a member",
           name_, plain_[i], again[i]));
   std::vector<bool> matters = tape_.dependence();
-  if (by_blocks()) {
-    const std::vector<bool> of_rows = row_tape_.dependence();
+  if (by_program()) {
+    const std::vector<bool> of_rows = program_.dependence();
     for (std::size_t j = 0; j < matters.size(); ++j) matters[j] = matters[j] || of_rows[j];
   }
   const auto theta_begins = matters.begin() + phis_;
@@ -188,8 +147,6 @@ Match TapedFunction::replay(const double* x, const Replay& all) {
   if (!tape_.recorded()) record(x);
   Match match = all();
   if (match == Match::other || !compare(replayed_, plain_).within(blur_)) {
-    // Rows that take different branches would be recorded anew for every block.
-    if (by_blocks()) rows_fixed_ = true;
     ++rerecorded_;
     record(x);
     match = all();
@@ -218,28 +175,17 @@ void TapedFunction::require_no_state(const double* x, Match match) const {
 
 Match TapedFunction::fit(const double* x) {
   return replay(x, [&] {
-    Match match = tape_.values(x, replayed_.data());
-    if (match == Match::other || !by_blocks()) return match;
-    return std::max(match, for_each_block([&](Tape& rows) {
-                      double sum = 0;
-                      const Match of_block = rows.values(x, &sum);
-                      replayed_[0] += sum;
-                      return of_block;
-                    }));
+    const Match match = tape_.values(x, replayed_.data());
+    if (match == Match::other || !by_program()) return match;
+    return std::max(match, program_.values(rows_, x, replayed_[0]));
   });
 }
 
 double TapedFunction::gradient(const double* x, const double* u, Eigen::VectorXd& g) {
   replay(x, [&] {
-    Match match = tape_.gradient(x, u, replayed_.data(), g.data());
-    if (match == Match::other || !by_blocks()) return match;
-    return std::max(match, for_each_block([&](Tape& rows) {
-                      double sum = 0;
-                      const Match of_block = rows.gradient(x, u, &sum, part_.data());
-                      replayed_[0] += sum;
-                      g += part_;
-                      return of_block;
-                    }));
+    const Match match = tape_.gradient(x, u, replayed_.data(), g.data());
+    if (match == Match::other || !by_program()) return match;
+    return std::max(match, program_.gradient(rows_, x, replayed_[0], g.data()));
   });
   // That of the plain function: searches compare it with values that were asked for alone.
   return std::inner_product(plain_.begin(), plain_.end(), u, 0.0);
@@ -248,12 +194,8 @@ double TapedFunction::gradient(const double* x, const double* u, Eigen::VectorXd
 void TapedFunction::second(const double* x, const double* dx, Eigen::VectorXd& h) {
   const auto sweep = [&] {
     const Match match = tape_.second(x, dx, h.data());
-    if (match == Match::other || !by_blocks()) return match;
-    return std::max(match, for_each_block([&](Tape& rows) {
-                      const Match of_block = rows.second(x, dx, part_.data());
-                      h += part_;
-                      return of_block;
-                    }));
+    if (match == Match::other || !by_program()) return match;
+    return std::max(match, program_.second(rows_, x, dx, h.data()));
   };
   Match match = sweep();
   if (match == Match::other) {  // another point has been fitted since
@@ -264,10 +206,7 @@ void TapedFunction::second(const double* x, const double* dx, Eigen::VectorXd& h
 }
 
 bool TapedFunction::bends(const double* x) {
-  if (fit(x) == Match::kink) return true;
-  Match match = tape_.look(x);
-  if (by_blocks()) match = std::max(match, for_each_block([&](Tape& rows) { return rows.look(x); }));
-  return match == Match::kink;
+  return fit(x) == Match::kink || tape_.look(x) == Match::kink;
 }
 
 void TapedFunction::directional(const double* x, const double* dx, double* dy) {
@@ -292,11 +231,14 @@ void TapedFunction::add_to(TapeReport& report) const {
   report.rerecorded += rerecorded_;
   report.kinks += kinks_;
   report.rows_fixed = report.rows_fixed || rows_fixed_;
-  for (const Tape* tape : {&tape_, &row_tape_})
-    if (tape->recorded()) {
-      report.operations += tape->operations();
-      report.bytes += tape->bytes();
-    }
+  if (tape_.recorded()) {
+    report.operations += tape_.operations();
+    report.bytes += tape_.bytes();
+  }
+  if (program_.recorded()) {
+    report.operations += program_.operations();
+    report.bytes += program_.bytes();
+  }
 }
 
 }  // namespace bilevel::adolc

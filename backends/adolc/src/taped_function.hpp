@@ -7,11 +7,12 @@
 #include <bilevel/adolc/recordable.hpp>
 
 #include "coloring.hpp"
+#include "row_program.hpp"
 #include "tape.hpp"
 
 namespace bilevel::adolc {
 
-/// One loss, or one residual, and its tapes: what does not run over rows on one, a block of rows on another.
+/// One loss, or one residual, and its tapes: what does not run over rows on a tape, a row as a program.
 /// x = (φ, θ) in one piece throughout. Tapes are made when derivatives are first asked for, and again where
 /// the function has become another one: a comparison falls the other way, or the replayed value is not what
 /// the plain function says.
@@ -45,16 +46,12 @@ class TapedFunction {
  private:
   using Replay = std::function<Match()>;
 
-  bool by_blocks() const { return function_.rows && !rows_fixed_; }
-  Index blocks() const { return (rows_.count + together_ - 1) / together_; }
-  /// The numbers of block b for its tape. The last block is filled up with rows of weight zero.
-  void load(Index b);
-  /// Calls `each` with the tape of the rows for every block, loaded.
-  Match for_each_block(const std::function<Match(Tape&)>& each);
+  /// Whether the rows are a program; else, where there are any, they are on tape_ with their numbers.
+  bool by_program() const { return function_.rows && !rows_fixed_; }
   /// Replays all at x, f(x) into replayed_; records, or records anew, where that is not what it should be.
   Match replay(const double* x, const Replay& all);
   void record(const double* x);
-  void record_rows(const double* x);
+  void record_row();
   void require_sense(const double* x);
   void require_same_rows() const;
   void require_no_state(const double* x, Match match) const;
@@ -69,14 +66,13 @@ class TapedFunction {
   std::string name_;
   Index phis_, thetas_;
   TapedOptions options_;
-  Tape tape_, row_tape_;
+  Tape tape_;
+  RowProgram program_;
   Rows rows_;
-  Index together_ = 1;       // rows of a block
-  bool rows_fixed_ = false;  // all rows are on tape_, with their numbers
+  bool rows_fixed_ = false;
   bool sensible_ = false;
   double blur_ = 0;  // by which replayed and plain values differed where nothing was wrong
-  std::vector<double> numbers_, plain_, replayed_;
-  Eigen::VectorXd part_;
+  std::vector<double> plain_, replayed_;
   long recordings_ = 0, rerecorded_ = 0, kinks_ = 0;
 };
 

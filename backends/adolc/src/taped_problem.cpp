@@ -39,7 +39,6 @@ Violations TapedOptions::validate() const {
   Violations v("differentiate");
   v.at_least("phi", phi.at().size(), 1);
   v.at_least("theta", theta.at().size(), 1);
-  v.at_least("rows_together", rows_together, 1);
   v.require(most_operations >= 1 && most_operations <= 1e9, "most_operations", most_operations,
             "must be between 1 and 1e9");
   v.require(sparse_share >= 0 && sparse_share <= 1, "sparse_share", sparse_share, "must be between 0 and 1");

@@ -73,7 +73,7 @@ Recordable recordable(std::shared_ptr<const L> l, Whole whole, RowsOf rows, OfRo
     r.row_value = [l, of_row](auto phi, auto theta, auto row) -> double {
       return of_row(*l, phi, theta, row);
     };
-    r.record_row = [l, of_row](auto phi, auto theta, const RecordedRow& row, adouble& out) {
+    r.record_row = [l, of_row](auto phi, auto theta, const RecordedRow& row, RowNumber& out) {
       out = of_row(*l, phi, theta, row);
     };
     r.record_fixed_row = [l, of_row](auto phi, auto theta, auto row, adouble& out) {
@@ -91,7 +91,7 @@ Recordable recordable_inner(const std::shared_ptr<const L>& l) {
                 "bilevel: inner takes double and nothing else; write it as template <class T> T inner(const "
                 "Span<T>& phi, const Span<T>& theta) const");
   static_assert(
-      !rows || (WritesInnerRows<L, double, Span<double>> && WritesInnerRows<L, adouble, RecordedRow> &&
+      !rows || (WritesInnerRows<L, double, Span<double>> && WritesInnerRows<L, RowNumber, RecordedRow> &&
                 WritesInnerRows<L, adouble, Span<double>>),
       "bilevel: inner_rows() wants template <class T, class Row> T inner_row(const Span<T>& phi, "
       "const Span<T>& theta, const Row& row) const beside it, whose row has nothing but [j]");
@@ -109,7 +109,7 @@ Recordable recordable_outer(const std::shared_ptr<const L>& l) {
                 "bilevel: outer takes double and nothing else; write it as template <class T> T outer(const "
                 "Span<T>& phi, const Span<T>& theta) const");
   static_assert(
-      !rows || (WritesOuterRows<L, double, Span<double>> && WritesOuterRows<L, adouble, RecordedRow> &&
+      !rows || (WritesOuterRows<L, double, Span<double>> && WritesOuterRows<L, RowNumber, RecordedRow> &&
                 WritesOuterRows<L, adouble, Span<double>>),
       "bilevel: outer_rows() wants template <class T, class Row> T outer_row(const Span<T>& phi, "
       "const Span<T>& theta, const Row& row) const beside it, whose row has nothing but [j]");
@@ -152,7 +152,7 @@ Statements statements_of(std::shared_ptr<const L> l) {
 ///   template <class T> T inner(const Span<T>& phi, const Span<T>& theta) const
 ///   template <class T> T outer(const Span<T>& phi, const Span<T>& theta) const
 ///
-/// Where a loss is a sum over the rows of a table, beside or in place of these, recorded once for many rows:
+/// Where a loss is a sum over the rows of a table, beside or in place of these, recorded once for all rows:
 ///
 ///   Rows inner_rows() const
 ///   template <class T, class Row> T inner_row(const Span<T>& phi, const Span<T>& theta, const Row& row)

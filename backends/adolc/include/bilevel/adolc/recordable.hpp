@@ -3,10 +3,10 @@
 #include <functional>
 #include <span>
 #include <utility>
-#include <variant>
 
 #include <adolc/adolc.h>
 
+#include <bilevel/adolc/row_number.hpp>
 #include <bilevel/problem/equilibrium.hpp>
 #include <bilevel/space/eigen.hpp>
 
@@ -29,21 +29,6 @@ struct Rows {
 
 namespace bilevel::adolc {
 
-/// One row as a loss of rows sees it while it is recorded: numbers that are exchanged for those of other rows
-/// when the tape is replayed.
-class RecordedRow {
- public:
-  struct Number {
-    pdouble number;  // has no copies: made in place
-  };
-  explicit RecordedRow(Span<const Number*> numbers) : numbers_(numbers) {}
-  const pdouble& operator[](std::size_t j) const { return numbers_[j]->number; }
-  std::size_t size() const { return numbers_.size(); }
-
- private:
-  Span<const Number*> numbers_;
-};
-
 /// A function of (φ, θ) in both arithmetics; what a user's templates become.
 struct Recordable {
   using Numbers = Span<double>;
@@ -57,7 +42,8 @@ struct Recordable {
   /// A sum over rows beside it; all empty where there is none. Only with one output.
   std::function<Rows()> rows = {};
   std::function<double(Numbers phi, Numbers theta, Span<double> row)> row_value = {};
-  std::function<void(Recorded phi, Recorded theta, const RecordedRow& row, adouble& out)> record_row = {};
+  std::function<void(Span<RowNumber> phi, Span<RowNumber> theta, const RecordedRow& row, RowNumber& out)>
+      record_row = {};
   std::function<void(Recorded phi, Recorded theta, Span<double> row, adouble& out)> record_fixed_row = {};
 };
 
@@ -77,10 +63,6 @@ class Start {
 struct TapedOptions {
   /// Sizes or starts. Not needed where the struct has initial_phi() and initial_theta().
   Start phi = {}, theta = {};
-  /// Rows that are recorded together and replayed with the numbers of others, ≥ 1. A replay costs some
-  /// microseconds whatever it holds, and what it holds should fit into a core's cache: 128 rows of 20 numbers
-  /// are 6,000 operations, 200 kB.
-  long rows_together = 128;
   /// Operations of one tape before it is refused, ≥ 1: an operation takes about 50 bytes. Losses that are
   /// sums over many rows have inner_row and outer_row for this.
   double most_operations = 2e8;
@@ -101,7 +83,7 @@ struct TapeReport {
   /// Evaluations at a kink: a tie of a comparison, |·| at zero, max of equals. Derivatives there are
   /// one-sided.
   long kinks = 0;
-  bool rows_fixed = false;     ///< rows take different branches: all of them are on one tape
+  bool rows_fixed = false;     ///< a loss of rows compares numbers: all rows are on one tape
   std::size_t operations = 0;  ///< of all tapes
   std::size_t bytes = 0;
 };
