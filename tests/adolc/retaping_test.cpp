@@ -179,7 +179,7 @@ TEST(Retaping, TwoObjectsInTwoThreads) {
   learn(alone);
   auto shared = differentiate(Spring{}, {.phi = 1, .theta = 1});
   std::thread first([&] { learn(one); }), second([&] { learn(two); });
-  for (int k = 0; k < 200; ++k) {
+  for (int k = 0; k < 20; ++k) {
     auto copy = shared;
     Vec g(1);
     copy.inner(Vec::Constant(1, k % 2 ? -1 : 1), Vec::Zero(1), {.phi = &g});
