@@ -176,6 +176,28 @@ struct TooLong {
   }
 };
 
+struct RowTooLong {
+  std::vector<double> y{1, 2};
+  Rows inner_rows() const { return {y.data(), 2, 1}; }
+  template <class T, class Row>
+  T inner_row(const Span<T>& phi, const Span<T>& theta, const Row& row) const {
+    T sum = phi[0] - theta[0];
+    for (int k = 0; k < 10000; ++k) sum += 1e-9 * sin(sum * row[0]);
+    return sum * sum;
+  }
+  template <class T>
+  T outer(const Span<T>& phi, const Span<T>&) const {
+    return phi[0] * phi[0];
+  }
+};
+
+TEST(TapedBadInput, RowsThatGrowTooLong) {
+  auto problem = differentiate(RowTooLong{}, {.phi = 1, .theta = 1, .most_operations = 1e4});
+  Vec g(1);
+  EXPECT_EQ(refusal([&] { problem.inner(Vec::Zero(1), Vec::Zero(1), {.phi = &g}); }),
+            "adolc: a loss of one row takes more than 1e+04 operations (most_operations)");
+}
+
 TEST(TapedBadInput, TapesThatGrowTooLong) {
   auto problem = differentiate(TooLong{}, {.phi = 1, .theta = 1, .most_operations = 1e4});
   Vec g(1);

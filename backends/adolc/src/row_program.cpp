@@ -2,65 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
+
+#include "row_functions.hpp"
 
 namespace bilevel::adolc {
 
-RowProgram*& RowProgram::slot() {
-  thread_local RowProgram* recording = nullptr;
-  return recording;
-}
-
-RowProgram& RowProgram::current() {
-  if (!slot()) throw InvalidInput("adolc: a number of a row is used while no loss of rows is being recorded");
-  return *slot();
-}
-
-int RowProgram::add(const Step& step) {
-  steps_.push_back(step);
-  return static_cast<int>(steps_.size()) - 1;
-}
-
-RowNumber::RowNumber(double constant)
-    : step_(RowProgram::current().add(
-          {.operation = RowOperation::constant, .constant = constant, .uniform = true})) {}
-
-RowNumber RowNumber::of(RowOperation operation, const RowNumber& a, double constant) {
-  RowProgram& p = RowProgram::current();
-  const bool uniform = p.steps_[static_cast<std::size_t>(a.step_)].uniform;
-  return RowNumber(p.add({.operation = operation, .a = a.step_, .constant = constant, .uniform = uniform}),
-                   true);
-}
-
-RowNumber RowNumber::of(RowOperation operation, const RowNumber& a, const RowNumber& b) {
-  RowProgram& p = RowProgram::current();
-  const auto &first = p.steps_[static_cast<std::size_t>(a.step_)],
-             &second = p.steps_[static_cast<std::size_t>(b.step_)];
-  // Sums begin with T sum = 0.
-  if (operation == RowOperation::add && first.operation == RowOperation::constant && first.constant == 0)
-    return b;
-  return RowNumber(
-      p.add({.operation = operation, .a = a.step_, .b = b.step_, .uniform = first.uniform && second.uniform}),
-      true);
-}
-
-RowNumber pow(const RowNumber& base, double exponent) {
-  if (exponent == 0) return 1;
-  if (exponent == 1) return base;
-  if (exponent == 2) return base * base;
-  return RowNumber::of(RowOperation::power, base, exponent);
-}
-
-RowNumber RecordedRow::operator[](std::size_t j) const {
-  RowProgram& p = RowProgram::current();
-  if (j >= p.cells_.size())
-    throw InvalidInput(fmt::format("adolc: row[{}] of a row of {} numbers", j, p.cells_.size()));
-  int& step = p.cells_[j];
-  if (step < 0) step = p.add({.operation = RowOperation::cell, .a = static_cast<int>(j)});
-  return RowNumber(step, true);
-}
-
-void RowProgram::record(Index variables, Index width, const Function& f) {
+void RowProgram::record(Index variables, Index width, double most_operations, const Function& f) {
+  most_steps_ = most_operations / lanes;
   steps_.clear();
   uniform_.clear();
   of_rows_.clear();
@@ -112,93 +60,6 @@ std::vector<bool> RowProgram::dependence() const {
 }
 
 namespace {
-
-/// Calls use(f, f′, f″) with a function of one number x; the derivatives also get y = f(x).
-template <class Use>
-void with_function(RowOperation operation, double c, const Use& use) {
-  using std::sqrt;
-  switch (operation) {
-    case RowOperation::negate:
-      return use([](double x) { return -x; }, [](double, double) { return -1.0; },
-                 [](double, double) { return 0.0; });
-    case RowOperation::absolute:
-      return use([](double x) { return std::abs(x); },
-                 [](double x, double) { return x > 0   ? 1.0
-                                               : x < 0 ? -1.0
-                                                       : 0.0; },
-                 [](double, double) { return 0.0; });
-    case RowOperation::power:
-      return use([c](double x) { return std::pow(x, c); },
-                 [c](double x, double) { return c * std::pow(x, c - 1); },
-                 [c](double x, double) { return c * (c - 1) * std::pow(x, c - 2); });
-    case RowOperation::exp:
-      return use([](double x) { return std::exp(x); }, [](double, double y) { return y; },
-                 [](double, double y) { return y; });
-    case RowOperation::log:
-      return use([](double x) { return std::log(x); }, [](double x, double) { return 1 / x; },
-                 [](double x, double) { return -1 / (x * x); });
-    case RowOperation::log10:
-      return use([](double x) { return std::log10(x); },
-                 [](double x, double) { return 1 / (x * std::numbers::ln10); },
-                 [](double x, double) { return -1 / (x * x * std::numbers::ln10); });
-    case RowOperation::sqrt:
-      return use([](double x) { return sqrt(x); }, [](double, double y) { return 0.5 / y; },
-                 [](double, double y) { return -0.25 / (y * y * y); });
-    case RowOperation::cbrt:
-      return use([](double x) { return std::cbrt(x); }, [](double, double y) { return 1 / (3 * y * y); },
-                 [](double x, double y) { return -2 / (9 * y * y * x); });
-    case RowOperation::sin:
-      return use([](double x) { return std::sin(x); }, [](double x, double) { return std::cos(x); },
-                 [](double, double y) { return -y; });
-    case RowOperation::cos:
-      return use([](double x) { return std::cos(x); }, [](double x, double) { return -std::sin(x); },
-                 [](double, double y) { return -y; });
-    case RowOperation::tan:
-      return use([](double x) { return std::tan(x); }, [](double, double y) { return 1 + y * y; },
-                 [](double, double y) { return 2 * y * (1 + y * y); });
-    case RowOperation::asin:
-      return use([](double x) { return std::asin(x); }, [](double x, double) { return 1 / sqrt(1 - x * x); },
-                 [](double x, double) { return x / ((1 - x * x) * sqrt(1 - x * x)); });
-    case RowOperation::acos:
-      return use([](double x) { return std::acos(x); }, [](double x, double) { return -1 / sqrt(1 - x * x); },
-                 [](double x, double) { return -x / ((1 - x * x) * sqrt(1 - x * x)); });
-    case RowOperation::atan:
-      return use([](double x) { return std::atan(x); }, [](double x, double) { return 1 / (1 + x * x); },
-                 [](double x, double) { return -2 * x / ((1 + x * x) * (1 + x * x)); });
-    case RowOperation::sinh:
-      return use([](double x) { return std::sinh(x); }, [](double x, double) { return std::cosh(x); },
-                 [](double, double y) { return y; });
-    case RowOperation::cosh:
-      return use([](double x) { return std::cosh(x); }, [](double x, double) { return std::sinh(x); },
-                 [](double, double y) { return y; });
-    case RowOperation::tanh:
-      return use([](double x) { return std::tanh(x); }, [](double, double y) { return 1 - y * y; },
-                 [](double, double y) { return -2 * y * (1 - y * y); });
-    case RowOperation::asinh:
-      return use([](double x) { return std::asinh(x); }, [](double x, double) { return 1 / sqrt(1 + x * x); },
-                 [](double x, double) { return -x / ((1 + x * x) * sqrt(1 + x * x)); });
-    case RowOperation::acosh:
-      return use([](double x) { return std::acosh(x); }, [](double x, double) { return 1 / sqrt(x * x - 1); },
-                 [](double x, double) { return -x / ((x * x - 1) * sqrt(x * x - 1)); });
-    case RowOperation::atanh:
-      return use([](double x) { return std::atanh(x); }, [](double x, double) { return 1 / (1 - x * x); },
-                 [](double x, double) { return 2 * x / ((1 - x * x) * (1 - x * x)); });
-    case RowOperation::erf:
-      return use([](double x) { return std::erf(x); },
-                 [](double x, double) { return 2 * std::numbers::inv_sqrtpi * std::exp(-x * x); },
-                 [](double x, double) { return -4 * x * std::numbers::inv_sqrtpi * std::exp(-x * x); });
-    case RowOperation::constant:
-    case RowOperation::variable:
-    case RowOperation::cell:
-    case RowOperation::add:
-    case RowOperation::subtract:
-    case RowOperation::multiply:
-    case RowOperation::divide:
-    case RowOperation::maximum:
-    case RowOperation::minimum:
-      return;  // of none or two numbers
-  }
-}
 
 /// How much of the derivative goes to a, where the larger of a and b is taken: half at a tie.
 double share(double a, double b) {

@@ -18,8 +18,8 @@ class RowProgram {
  public:
   using Function = std::function<void(Span<RowNumber> variables, const RecordedRow& row, RowNumber& out)>;
 
-  /// Throws RowNumber::Branches where f compares numbers.
-  void record(Index variables, Index width, const Function& f);
+  /// Throws RowNumber::Branches where f compares numbers, InvalidInput beyond `most_operations` for a block.
+  void record(Index variables, Index width, double most_operations, const Function& f);
   bool recorded() const { return !steps_.empty(); }
   std::size_t operations() const { return steps_.size(); }
   std::size_t bytes() const;
@@ -66,6 +66,7 @@ class RowProgram {
   void collect(const std::vector<double>& from, double* to) const;
 
   Index variables_ = 0;
+  double most_steps_ = 0;
   std::vector<Step> steps_;
   std::vector<int> cells_, uniform_,
       of_rows_;  // the step of each cell, −1 for one that is not used; steps in order

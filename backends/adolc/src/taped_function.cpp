@@ -105,7 +105,7 @@ void TapedFunction::record(const double* x) {
 
 void TapedFunction::record_row() {
   try {
-    program_.record(phis_ + thetas_, rows_.width,
+    program_.record(phis_ + thetas_, rows_.width, options_.most_operations,
                     [this](Span<RowNumber> all, const RecordedRow& row, RowNumber& out) {
                       const auto phis = static_cast<std::size_t>(phis_);
                       function_.record_row(all.first(phis), all.subspan(phis), row, out);
