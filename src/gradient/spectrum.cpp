@@ -8,6 +8,7 @@
 
 #include <bilevel/problem/gamma.hpp>
 #include <bilevel/space/cholesky.hpp>
+#include <bilevel/space/sparse_cholesky.hpp>
 
 namespace bilevel {
 namespace {
@@ -21,9 +22,32 @@ Eigen::VectorXd random_start(Index size, std::uint64_t seed) {
 /// Where Cholesky runs to its end on a matrix, its eigenvalues are at least −γ_(n+1)·trace (Rump,
 /// Verification of positive definiteness, 2006), in whatever order its sums are taken. γ of 2n + `spare`
 /// operations also covers quotients that BLAS takes as products with a reciprocal.
+double cholesky_slack(Index size, double trace, double spare) {
+  return gamma(2 * static_cast<double>(size) + spare) * trace * (1 + 1e-9);
+}
 double cholesky_slack(const Eigen::MatrixXd& matrix, double spare) {
-  return gamma(2 * static_cast<double>(matrix.rows()) + spare) * matrix.diagonal().cwiseAbs().sum() *
-         (1 + 1e-9);
+  return cholesky_slack(matrix.rows(), matrix.diagonal().cwiseAbs().sum(), spare);
+}
+
+/// Inverse iteration gives an upper bound of λ_min, and a good guess of it.
+template <class Factor>
+double guess_smallest(const Factor& factor, Index size) {
+  Eigen::VectorXd x = random_start(size, 1);
+  double guess = 0;
+  for (int k = 0; k < 12; ++k) {
+    x.normalize();
+    factor.solve_in_place(x);
+    guess = 1 / x.norm();
+  }
+  return guess;
+}
+
+/// Where Cholesky runs to its end on A − τI, whose trace is below that of A, λ_min(A) ≥ τ less the slack.
+template <class RunsOn>
+double proven_smallest(double guess, double slack, const RunsOn& runs_on) {
+  for (double part = 0.9; part > 0.01; part *= 0.6)
+    if (runs_on(part * guess)) return part * guess * (1 - 1e-12) - slack;
+  return unknown;
 }
 
 }  // namespace
@@ -60,27 +84,41 @@ Spectrum factored_spectrum(const Eigen::MatrixXd& matrix, double error) {
   if (n == 0 || !matrix.allFinite()) return {};
   Cholesky factor(matrix);
   if (!factor.succeeded()) return {};
-  // Inverse iteration gives an upper bound of λ_min, and a good guess of it.
-  Eigen::VectorXd x = random_start(n, 1);
-  double guess = 0;
-  for (int k = 0; k < 12; ++k) {
-    x.normalize();
-    factor.solve_in_place(x);
-    guess = 1 / x.norm();
+  Spectrum s;
+  s.smallest =
+      proven_smallest(guess_smallest(factor, n), cholesky_slack(matrix, 16) + error, [&](double tau) {
+        Eigen::MatrixXd shifted = matrix;
+        shifted.diagonal().array() -= tau;
+        factor.compute(shifted);
+        return factor.succeeded();
+      });
+  if (std::isnan(s.smallest)) return {};
+  s.largest = matrix.cwiseAbs().rowwise().sum().maxCoeff() * (1 + 1e-9) + error;
+  return s;
+}
+
+Spectrum factored_spectrum(const SparseMatrix& matrix, double error) {
+  const Index n = matrix.size();
+  SparseCholesky factor;
+  if (n == 0 || !factor.compute(matrix)) return {};
+  double trace = 0, largest = 0;
+  for (Index j = 0; j < n; ++j) {
+    double sum = 0;
+    for (int k = matrix.begins[static_cast<std::size_t>(j)];
+         k < matrix.begins[static_cast<std::size_t>(j) + 1]; ++k) {
+      const double size = std::abs(matrix.values[static_cast<std::size_t>(k)]);
+      sum += size;
+      if (matrix.rows[static_cast<std::size_t>(k)] == j) trace += size;
+    }
+    largest = std::max(largest, sum);
   }
-  // Where Cholesky runs to its end on A − τI, whose trace is below that of A, λ_min(A) ≥ τ less the slack.
-  const double slack = cholesky_slack(matrix, 16) + error;
-  for (double part = 0.9; part > 0.01; part *= 0.6) {
-    Eigen::MatrixXd shifted = matrix;
-    shifted.diagonal().array() -= part * guess;
-    factor.compute(shifted);
-    if (!factor.succeeded()) continue;
-    Spectrum s;
-    s.smallest = part * guess * (1 - 1e-12) - slack;
-    s.largest = matrix.cwiseAbs().rowwise().sum().maxCoeff() * (1 + 1e-9) + error;
-    return s;
-  }
-  return {};
+  Spectrum s;
+  // LDLᵀ without square roots takes as many roundings.
+  s.smallest = proven_smallest(guess_smallest(factor, n), cholesky_slack(n, trace, 16) + error,
+                               [&](double tau) { return factor.runs_on(matrix, tau); });
+  if (std::isnan(s.smallest)) return {};
+  s.largest = largest * (1 + 1e-9) + error;
+  return s;
 }
 
 double largest_relative(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b, double error, double smallest) {

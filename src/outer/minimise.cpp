@@ -103,7 +103,7 @@ MinimiseChoices choose(const MinimiseOptions& options, const MinimisedProblem& p
     if (auto* unrolled = std::get_if<UnrolledOptions>(&choices.estimator)) unrolled->step = *found.inner;
     if (auto* forward = std::get_if<ForwardModeOptions>(&choices.estimator)) forward->step = *found.inner;
   } else if (problem.loss) {
-    if (problem.curvature && problem.inner_variables <= small_enough_for_newton)
+    if (problem.curvature && (problem.sparse || problem.inner_variables <= small_enough_for_newton))
       choices.inner = NewtonOptions{};
     else
       choices.inner = LbfgsOptions{};

@@ -5,6 +5,7 @@
 
 #include <bilevel/adjoint/linear_run.hpp>
 #include <bilevel/space/eigen.hpp>
+#include <bilevel/space/sparse_cholesky.hpp>
 
 namespace bilevel {
 
@@ -21,10 +22,10 @@ struct DirectOptions : AdjointOptions {
 };
 
 /// Factors the whole matrix, in double precision on the host: Cholesky where A is symmetric positive
-/// definite, LU with pivoting elsewhere (see DenseFactor), with a step of iterative refinement where it
-/// lowers the residual. For an indefinite symmetric A, x is the stationary point and the status is
-/// negative_curvature; for a singular one, x is the solution of least squares and least norm and the
-/// status is singular. A warm start is no help and is ignored.
+/// definite (a sparse factor where A has few entries), LU with pivoting elsewhere (see DenseFactor), with a
+/// step of iterative refinement where it lowers the residual. For an indefinite symmetric A, x is the
+/// stationary point and the status is negative_curvature; for a singular one, x is the solution of least
+/// squares and least norm and the status is singular. A warm start is no help and is ignored.
 template <Vector V>
 class Direct final : public AdjointWithOptions<V, DirectOptions> {
  public:
@@ -34,7 +35,11 @@ class Direct final : public AdjointWithOptions<V, DirectOptions> {
 
  private:
   Eigen::MatrixXd matrix(LinearOperator<V>& a, LinearRun<V>& run) const;
+  bool solve_sparse(LinearOperator<V>& a, const V& b, LinearRun<V>& run);
+  template <class Solve>
+  bool refine(const V& b, const Solve& solve, LinearRun<V>& run);
 
+  SparseCholesky sparse_;
   using AdjointWithOptions<V, DirectOptions>::options_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <bilevel/outcome/stop_token.hpp>
 #include <bilevel/space/inverse_approximation.hpp>
+#include <bilevel/space/sparse_matrix.hpp>
 
 namespace bilevel {
 
@@ -16,6 +17,8 @@ class LinearOperator {
   virtual bool symmetric() const { return true; }
   /// The whole matrix in host memory; false where |x| products are the only way.
   virtual bool dense(Eigen::MatrixXd&) { return false; }
+  /// The whole of a symmetric A that has few entries; returns how many products that took, 0 for no such way.
+  virtual long sparse(SparseMatrix& /*out*/) { return 0; }
   virtual bool diagonal(V& /*out*/) { return false; }
   /// out ≈ A⁻¹·r, the same symmetric positive definite map at every call of one solve.
   virtual bool precondition(const V& /*r*/, V& /*out*/) { return false; }

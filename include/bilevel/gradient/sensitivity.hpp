@@ -29,6 +29,7 @@ class CurvatureOperator final : public LinearOperator<V> {
     if (transposed_) out.transposeInPlace();
     return true;
   }
+  long sparse(SparseMatrix& out) override { return symmetric_ ? curvature_.sparse(out) : 0; }
   bool diagonal(V& out) override { return curvature_.diagonal(out); }
   bool precondition(const V& r, V& out) override { return symmetric_ && curvature_.precondition(r, out); }
   InverseApproximation<V>* inherited() override { return inverse_; }

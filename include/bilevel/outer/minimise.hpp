@@ -21,8 +21,8 @@ template <class Choice>
 class Method {
  public:
   template <class Options>
-  requires std::constructible_from<Choice, Options>
-  Method(Options options) : said_(Choice(std::move(options))) {}
+  requires std::constructible_from<Choice, Options> Method(Options options)
+      : said_(Choice(std::move(options))) {}
   Method(const char* name) : said_(std::string(name)) {}
   Method(std::string name) : said_(std::move(name)) {}
 
@@ -37,10 +37,11 @@ class Method {
 
 /// What `minimise` is told. Every field has a default that serves most problems.
 struct MinimiseOptions {
-  /// Phase 1. Not given: newton where the problem offers curvature and has at most 500 inner variables, lbfgs
-  /// where it has more or offers first derivatives only, anderson where it has a residual and no inner loss.
-  /// With unrolling or forward mode by name it is the step that they differentiate; their objects hold that
-  /// step themselves. The agnostic estimator settles by springs and takes none.
+  /// Phase 1. Not given: newton where the problem offers curvature and has at most 500 inner variables or a
+  /// Hessian with few entries, lbfgs where it has more or offers first derivatives only, anderson where it
+  /// has a residual and no inner loss. With unrolling or forward mode by name it is the step that they
+  /// differentiate; their objects hold that step themselves. The agnostic estimator settles by springs and
+  /// takes none.
   std::optional<Method<InnerChoice>> inner = {};
   /// The outer gradient, phase 2 among it.
   Method<EstimatorChoice> estimator = AutomaticOptions{};
@@ -78,9 +79,15 @@ Summary minimise(Losses losses, const MinimiseOptions& options = {}) {
   return minimise(problem, options);
 }
 template <class P>
-requires IsProblem<P>
-Summary minimise(std::reference_wrapper<P> problem, const MinimiseOptions& options = {}) {
+requires IsProblem<P> Summary minimise(std::reference_wrapper<P> problem,
+                                       const MinimiseOptions& options = {}) {
   return minimise(problem.get(), options);
+}
+/// The same of a problem that is made for this call: minimise(differentiate(…)).
+template <class P>
+requires(IsProblem<P> && !std::is_lvalue_reference_v<P>) Summary
+    minimise(P&& problem, const MinimiseOptions& options = {}) {
+  return minimise(problem, options);
 }
 
 }  // namespace bilevel

@@ -41,6 +41,7 @@ class Counted : public Base {
   Rounding rounding(const V& phi, const V& theta, const V& pi) override {
     return wrapped_.rounding(phi, theta, pi);
   }
+  std::string kink(const V& phi, const V& theta) override { return wrapped_.kink(phi, theta); }
 
  protected:
   struct CountedCurvature final : Curvature<V> {
@@ -66,6 +67,11 @@ class Counted : public Base {
       cost.dense_hessians += formed;
       cost.dense_columns += formed ? out.cols() : 0;
       return formed;
+    }
+    long sparse(SparseMatrix& out) override {
+      const long products = wrapped->sparse(out);
+      cost.hessian_products += products;
+      return products;
     }
     bool diagonal(V& out) override { return wrapped->diagonal(out); }
     bool precondition(const V& r, V& out) override { return wrapped->precondition(r, out); }

@@ -43,6 +43,7 @@ class Differenced final : public Problem<V> {
   Capabilities capabilities() const override {
     return {.curvature = true, .symmetric = true, .differenced = true};
   }
+  std::string kink(const V& phi, const V& theta) override { return problem_.kink(phi, theta); }
   Holomorphic* holomorphic() override { return problem_.holomorphic(); }
   void obey(const StopToken* stop) override { problem_.obey(stop); }
   const StopToken* stop_token() const override { return problem_.stop_token(); }

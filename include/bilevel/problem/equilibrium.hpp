@@ -3,12 +3,14 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <string>
 
 #include <Eigen/Core>
 
 #include <bilevel/outcome/stop_token.hpp>
 #include <bilevel/outcome/violations.hpp>
 #include <bilevel/space/space.hpp>
+#include <bilevel/space/sparse_matrix.hpp>
 
 namespace bilevel {
 
@@ -28,6 +30,7 @@ struct Capabilities {
   bool curvature = true;     ///< `linearise` works; false for a first-order problem
   bool symmetric = true;     ///< ∂φ residual is symmetric (always so for a Problem)
   bool differenced = false;  ///< the products are finite differences, asked for by the user
+  bool sparse = false;       ///< curvatures give J with few entries (Curvature::sparse)
 };
 
 /// Numbers about the losses as functions of φ that hold on a ball, at one θ. NaN is "not known".
@@ -72,6 +75,9 @@ class Curvature {
 
   /// The whole matrix J in host memory; false where the problem has no cheaper way than |φ| products.
   virtual bool dense(Eigen::MatrixXd&) { return false; }
+  /// The whole of a symmetric J, where it has few entries and they are found by few products. Returns how
+  /// many products that took; 0 where there is no such way.
+  virtual long sparse(SparseMatrix& /*out*/) { return 0; }
   /// The diagonal of J, for the Jacobi preconditioner.
   virtual bool diagonal(V&) { return false; }
   /// out ≈ J⁻¹·r, symmetric positive definite: the problem's own preconditioner.
@@ -111,6 +117,9 @@ class Equilibrium {
   /// Constants that hold for all φ within `radius` of `center` at this θ.
   virtual Constants constants(const V& /*theta*/, const V& /*center*/, double /*radius*/) { return {}; }
   virtual Rounding rounding(const V& /*phi*/, const V& /*theta*/, const V& /*pi*/) { return {}; }
+  /// What makes derivatives at this very point one-sided (a tie of a comparison, |·| at zero), in words that
+  /// follow "at the settled state"; empty where they are smooth, or where nobody looks.
+  virtual std::string kink(const V& /*phi*/, const V& /*theta*/) { return {}; }
 
   /// Loops over these oracles, of every stage, end early where this says so; null: never. It must outlive
   /// them.

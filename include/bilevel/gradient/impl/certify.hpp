@@ -39,7 +39,8 @@ class Certifier {
   bool bound_locally();
   void sharpen();
   Spectrum spectrum_here();
-  double matrix_error(const Eigen::MatrixXd& matrix);
+  double matrix_error(Index size, double frobenius);
+  Spectrum sparse_spectrum_here();
   void estimate_missing_constants(double distance);
   double cross_norm_here();
   void assemble();
@@ -83,6 +84,10 @@ Certificate Certifier<V>::run() {
   if (!std::isfinite(result_.inner_residual + result_.adjoint_residual + pi_norm_ + outer_norm_ +
                      norm(phases_.gradient))) {
     result_.reason = "a residual or the gradient is not finite";
+    return result_;
+  }
+  if (const std::string kink = problem_.kink(phases_.phi, phases_.theta); !kink.empty()) {
+    result_.reason = fmt::format("at the settled state {}: derivatives there are one-sided", kink);
     return result_;
   }
   const auto asked_to_stop = [&] { return stop_wanted(problem_.stop_token()).has_value(); };
@@ -236,10 +241,22 @@ bool Certifier<V>::bound_locally() {
 
 /// How far the matrix may be from the Hessian that is meant, in the 2-norm.
 template <Vector V>
-double Certifier<V>::matrix_error(const Eigen::MatrixXd& matrix) {
+double Certifier<V>::matrix_error(Index size, double frobenius) {
   if (!std::isnan(rounding_.curvature)) return rounding_.curvature;
   doubt("rounding errors of the Hessian");
-  return 20 * static_cast<double>(matrix.rows()) * unit_roundoff<V>() * matrix.norm();
+  return 20 * static_cast<double>(size) * unit_roundoff<V>() * frobenius;
+}
+
+/// Beyond `dense_limit` and to any size: λ_min of a Hessian with few entries, by its sparse factor.
+template <Vector V>
+Spectrum Certifier<V>::sparse_spectrum_here() {
+  SparseMatrix matrix;
+  if (!problem_.capabilities().sparse || curvature_->sparse(matrix) == 0) return {};
+  formed_ = true;
+  const Eigen::Map<const Eigen::VectorXd> values(matrix.values.data(),
+                                                 static_cast<Index>(matrix.values.size()));
+  if (!values.allFinite()) return {};
+  return factored_spectrum(matrix, matrix_error(1, values.norm()));
 }
 
 template <Vector V>
@@ -251,14 +268,18 @@ Spectrum Certifier<V>::spectrum_here() {
         symmetric ? "eigenvalues at the settled state" : "singular values at the settled state";
     const Eigen::MatrixXd matrix = dense_matrix(*curvature_, phases_.phi);
     formed_ = true;
-    return dense_spectrum(matrix, symmetric, matrix_error(matrix));
+    return dense_spectrum(matrix, symmetric, matrix_error(matrix.rows(), matrix.norm()));
   }
   if (!symmetric) return {};
+  if (const Spectrum proven = sparse_spectrum_here(); proven.smallest > 0) {
+    result_.mu_source = result_.smoothness_source = "a sparse factor of the shifted Hessian";
+    return proven;
+  }
   if (n <= options_.factor_limit) {
     Eigen::MatrixXd matrix;
     if (curvature_->dense(matrix)) {
       formed_ = true;
-      const Spectrum proven = factored_spectrum(matrix, matrix_error(matrix));
+      const Spectrum proven = factored_spectrum(matrix, matrix_error(matrix.rows(), matrix.norm()));
       if (proven.smallest > 0) {
         result_.mu_source = result_.smoothness_source = "a Cholesky factor of the shifted Hessian";
         return proven;

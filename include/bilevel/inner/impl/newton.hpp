@@ -1,7 +1,7 @@
 #pragma once
 
-#include <bilevel/inner/newton.hpp>
 #include <bilevel/inner/impl/backtracking.hpp>
+#include <bilevel/inner/newton.hpp>
 
 namespace bilevel {
 
@@ -21,13 +21,13 @@ void Newton<V>::check(Nudged<V>& nudged, const State<V>&) {
 }
 
 template <Vector V>
-std::optional<Stop> Newton<V>::begin(Nudged<V>&, State<V>& state) {
+std::optional<Stop> Newton<V>::begin(Nudged<V>& nudged, State<V>& state) {
   const Index n = Space<V>::size(state.phi);
   if (!search_) {
     search_.emplace(state.phi);
     direction_ = Space<V>::zeros_like(state.phi);
     column_ = Space<V>::zeros_like(state.phi);
-    hessian_.resize(n, n);
+    if (!nudged.capabilities().sparse) hessian_.resize(n, n);
     host_.resize(n);
     scale_.resize(n);
   }
@@ -38,6 +38,17 @@ std::optional<Stop> Newton<V>::begin(Nudged<V>&, State<V>& state) {
 template <Vector V>
 std::optional<Stop> Newton<V>::form_hessian(Nudged<V>& nudged, const State<V>& state) {
   Curvature<V>& curvature = nudged.curvature(state.phi);
+  const auto not_finite = [&] {
+    return Stop{Status::not_finite,
+                fmt::format("the Hessian product is not finite at iteration {}", state.iteration)};
+  };
+  is_sparse_ = curvature.sparse(sparse_) > 0;
+  if (is_sparse_) {
+    const Eigen::Map<const Eigen::ArrayXd> values(sparse_.values.data(),
+                                                  static_cast<Index>(sparse_.values.size()));
+    if (!values.allFinite()) return not_finite();
+    return {};
+  }
   if (!curvature.dense(hessian_)) {
     const Index n = host_.size();
     if (n > options_.max_assembled)
@@ -45,6 +56,7 @@ std::optional<Stop> Newton<V>::form_hessian(Nudged<V>& nudged, const State<V>& s
           "newton: the problem offers no dense Hessian and |phi| = {} exceeds max_assembled = {}; "
           "use trust-region",
           n, options_.max_assembled));
+    hessian_.resize(n, n);
     for (Index j = 0; j < n; ++j) {
       Space<V>::unit(j, *direction_);
       curvature.times(*direction_, *column_);
@@ -52,17 +64,13 @@ std::optional<Stop> Newton<V>::form_hessian(Nudged<V>& nudged, const State<V>& s
       if (auto stop = nudged.asked_to_stop()) return stop;
     }
   }
-  if (!hessian_.allFinite())
-    return Stop{Status::not_finite,
-                fmt::format("the Hessian product is not finite at iteration {}", state.iteration)};
+  if (!hessian_.allFinite()) return not_finite();
   return {};
 }
 
+/// Cholesky itself does not mind bad scaling, but what a small pivot means depends on it.
 template <Vector V>
-std::optional<Stop> Newton<V>::factor(Nudged<V>& nudged, const State<V>& state) {
-  factored_ = false;
-  // To a unit diagonal: Cholesky itself does not mind bad scaling, but what a small pivot means depends on
-  // it.
+void Newton<V>::scale_to_unit_diagonal() {
   const double peak = hessian_.cwiseAbs().maxCoeff();
   for (Index i = 0; i < host_.size(); ++i) {
     const double diagonal = std::abs(hessian_(i, i));
@@ -71,9 +79,18 @@ std::optional<Stop> Newton<V>::factor(Nudged<V>& nudged, const State<V>& state) 
                                                                                         : 1.0);
   }
   for (Index j = 0; j < host_.size(); ++j) hessian_.col(j).array() *= scale_[j] * scale_.array();
+}
+
+template <Vector V>
+std::optional<Stop> Newton<V>::factor(Nudged<V>& nudged, const State<V>& state) {
+  factored_ = false;
+  if (!is_sparse_) scale_to_unit_diagonal();
+  double shift = 0, shift_before = 0;
   // A factor whose smallest pivot is rounding would send the step far off.
   const auto definite = [&] {
     ++nudged.cost().factorizations;
+    if (is_sparse_) return sparse_factor_.compute(sparse_, shift);
+    hessian_.diagonal().array() += shift - shift_before;
     factor_.compute(hessian_);
     if (!factor_.succeeded()) return false;
     const auto pivots = factor_.pivots();
@@ -85,11 +102,10 @@ std::optional<Stop> Newton<V>::factor(Nudged<V>& nudged, const State<V>& state) 
     return {};
   }
   ++shifted_;
-  const double size = std::max(hessian_.cwiseAbs().maxCoeff(), 1e-8 * state.gradient_norm);
-  double shift = 1e-3 * size, shift_before = 0;
+  // A sparse one is scaled where it is factored, to a diagonal of one.
+  const double size = std::max(is_sparse_ ? 1.0 : hessian_.cwiseAbs().maxCoeff(), 1e-8 * state.gradient_norm);
   // Gershgorin: at τ = n·max|H_ij| the sum is diagonally dominant, so this ends.
-  for (; std::isfinite(shift); shift_before = shift, shift *= 2) {
-    hessian_.diagonal().array() += shift - shift_before;
+  for (shift = 1e-3 * size; std::isfinite(shift); shift_before = shift, shift *= 2) {
     if (!definite()) continue;
     largest_shift_ = std::max(largest_shift_, shift);
     factored_ = true;
@@ -129,6 +145,10 @@ template <Vector V>
 void Newton<V>::apply(const V& b, V& out) {
   if (!factored_) return Space<V>::copy(b, out);
   Space<V>::to_host(b, host_.data());
+  if (is_sparse_) {
+    sparse_factor_.solve_in_place(host_);
+    return Space<V>::from_host(host_.data(), out);
+  }
   host_.array() *= scale_.array();
   factor_.solve_in_place(host_);
   host_.array() *= scale_.array();
@@ -147,7 +167,7 @@ std::string Newton<V>::note() const {
 template <Vector V>
 std::size_t Newton<V>::bytes() const {
   if (!search_) return 0;
-  return search_->bytes() + 2 * bytes_of(*direction_) +
+  return search_->bytes() + 2 * bytes_of(*direction_) + (is_sparse_ ? sparse_factor_.bytes() : 0) +
          sizeof(double) * static_cast<std::size_t>(2 * hessian_.size() + host_.size());
 }
 

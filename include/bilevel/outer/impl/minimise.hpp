@@ -17,7 +17,7 @@ struct MinimiseChoices {
 /// What the choice depends on.
 struct MinimisedProblem {
   Index inner_variables, parameters;
-  bool curvature, loss;
+  bool curvature, sparse, loss;
 };
 /// Throws InvalidInput, with everything that is wrong.
 MinimiseChoices choose(const MinimiseOptions& options, const MinimisedProblem& problem);
@@ -47,6 +47,7 @@ Summary minimise(P& problem, const MinimiseOptions& options) {
       choose(options, {.inner_variables = Space<V>::size(problem.initial_phi()),
                        .parameters = Space<V>::size(start),
                        .curvature = problem.capabilities().curvature,
+                       .sparse = problem.capabilities().sparse,
                        .loss = std::is_base_of_v<Problem<V>, P>});
   if (options.start.size() > 0) Space<V>::from_host(options.start.data(), start);
   SolveOptions outer = options.outer;

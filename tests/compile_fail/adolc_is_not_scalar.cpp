@@ -1,0 +1,19 @@
+// expect: inner returns no number
+#include <vector>
+
+#include <bilevel/adolc/differentiate.hpp>
+
+struct TwoLosses {
+  template <class T>
+  std::vector<T> inner(const bilevel::Span<T>& phi, const bilevel::Span<T>& theta) const {
+    return {phi[0] - theta[0], phi[0]};
+  }
+  template <class T>
+  T outer(const bilevel::Span<T>& phi, const bilevel::Span<T>&) const {
+    return phi[0] * phi[0];
+  }
+};
+
+int main() {
+  bilevel::differentiate(TwoLosses{}, {.phi = 1, .theta = 1});
+}
