@@ -41,6 +41,7 @@ class Counted : public Base {
   Rounding rounding(const V& phi, const V& theta, const V& pi) override {
     return wrapped_.rounding(phi, theta, pi);
   }
+  PhiConstraints phi_constraints() const override { return wrapped_.phi_constraints(); }
 
  protected:
   struct CountedCurvature final : Curvature<V> {
@@ -71,6 +72,8 @@ class Counted : public Base {
     bool precondition(const V& r, V& out) override { return wrapped->precondition(r, out); }
     double cross_norm() override { return wrapped->cross_norm(); }
     double least_eigenvalue() override { return wrapped->least_eigenvalue(); }
+    double times_error(const V& v) override { return wrapped->times_error(v); }
+    double cross_times_error(const V& v) override { return wrapped->cross_times_error(v); }
 
     std::unique_ptr<Curvature<V>> wrapped;
     Cost& cost;
