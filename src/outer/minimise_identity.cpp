@@ -54,6 +54,11 @@ class Written {
     add(step, memory, growth);
   }
 
+  void one(const NewtonKrylovOptions& o) {
+    const auto& [length, cycles, forcing] = o;
+    add(length, cycles, forcing);
+  }
+
   void one(const AdjointOptions& o) {
     const auto& [relative_tolerance, absolute_tolerance, max_iterations] = o;
     add(relative_tolerance, absolute_tolerance, max_iterations);
