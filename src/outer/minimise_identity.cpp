@@ -83,8 +83,8 @@ class Written {
   void own(const ZeroOptions&) {}
 
   void one(const CertificateOptions& o) {
-    const auto& [enabled, dense_limit, factor_limit, secant_safety, seed] = o;
-    add(enabled, dense_limit, factor_limit, secant_safety, seed);
+    const auto& [enabled, dense_limit, factor_limit, secant_safety, seed, trust] = o;
+    add(enabled, dense_limit, factor_limit, secant_safety, seed, trust);
   }
   void one(const ImplicitOptions& o) {
     const auto& [certificate, outer_tolerance, good_enough] = o;
