@@ -51,6 +51,8 @@ Json describe_row(const Row& row) {
   j["bound"] = number(e.certificate.bound);
   j["kind"] = name(e.certificate.kind);
   j["verdict"] = name(e.certificate.verdict);
+  j["trust"] = e.certificate.trust;
+  j["trusted_elements"] = trusted_elements(e.certificate, e.gradient);
   j["certificate_reason"] = e.certificate.reason;
   j["gradient_equivalents"] = e.cost.gradient_equivalents();
   j["products"] = e.cost.hessian_products + e.cost.cross_products;

@@ -36,6 +36,15 @@ void MethodArguments::add_to(CLI::App& command) {
                                  text);
       });
   command
+      .add_option("--trust", trust,
+                  "The share of a gradient that its error bound may be of where it is called trusted")
+      ->capture_default_str()
+      ->type_name("X")
+      ->check([](const std::string& text) {
+        const double value = finite_number(text);
+        return value > 0 && value <= 1 ? std::string() : fmt::format("{} must lie in (0, 1]", text);
+      });
+  command
       .add_option(
           "--memory", memory,
           "Bytes, with K, M or G after the number if you like. auto chooses among the matrix methods that "
@@ -58,6 +67,7 @@ bilevel::EstimatorOptions MethodArguments::options(const std::string& inner, std
   bilevel::EstimatorOptions options;
   options.beta = beta;
   options.seed = seed;
+  options.certificate.trust = trust;
   if (memory > 0)
     options.memory_limit = options.memory_budget = static_cast<std::size_t>(std::min(memory, 1e18));
   if (bilevel::differentiable_step(inner)) options.step = inner;

@@ -13,6 +13,7 @@ namespace app {
 struct MethodArguments {
   double beta = 0;
   double memory = 0;
+  double trust = 0.1;
 
   void add_to(CLI::App& command);
   /// What make_estimator wants. The steps of `inner` are those that unrolling differentiates, where it can.

@@ -138,6 +138,7 @@ Plan plan_of(const SolveArguments& a, const PosedProblem& problem, const Vec& st
   options.max_iterations = a.iterations;
   options.box = box_of(a.bounds, problem, start.size());
   options.warm_start = !a.no_warm_start;
+  options.trust = a.how.trust;
   options.checkpoint = a.checkpoint;
   options.identity = fmt::format("{} inner={} method={} beta={}", a.problem.identity(problem),
                                  a.problem.inner, plan.method, a.how.beta);
@@ -191,6 +192,7 @@ Json result_of(const SolveArguments& a, const Plan& plan, const PosedProblem& pr
   j["iterations"] = s.iterations;
   j["evaluations"] = s.evaluations;
   j["certificate"] = describe(s.certificate);
+  j["trusted_elements"] = trusted_elements(s.certificate, s.gradient);
   j["cost"] = describe(s.cost);
   j["seconds"] = s.seconds;
   const auto* implicit = std::get_if<bilevel::ImplicitMethod>(bilevel::find_estimator(plan.method));
@@ -202,6 +204,7 @@ Json result_of(const SolveArguments& a, const Plan& plan, const PosedProblem& pr
       {"optimizer", s.optimizer}};
   if (!s.choice.empty()) j["methods"]["choice"] = s.choice;
   j["tolerances"] = {{"gradient", number(s.asked_gradient_tolerance)},
+                     {"gradient_used", number(s.used_gradient_tolerance)},
                      {"inner_used", number(s.used_inner_tolerance)},
                      {"adjoint_used", number(s.used_adjoint_tolerance)}};
   j["bounds"] = {{"lower", array(plan.options.box.lower)}, {"upper", array(plan.options.box.upper)}};

@@ -35,9 +35,11 @@
 #include <bilevel/gradient/impl/spectrum.hpp>
 #include <bilevel/gradient/impl/spring_agnostic.hpp>
 #include <bilevel/gradient/impl/unrolled.hpp>
+#include <bilevel/gradient/impl/within_constraints.hpp>
 #include <bilevel/inner/impl/adam.hpp>
 #include <bilevel/inner/impl/backtracking.hpp>
 #include <bilevel/inner/impl/backtracking_descent.hpp>
+#include <bilevel/inner/impl/constrained.hpp>
 #include <bilevel/inner/impl/curvature_scale.hpp>
 #include <bilevel/inner/impl/fixed_point.hpp>
 #include <bilevel/inner/impl/lbfgs.hpp>
@@ -45,7 +47,9 @@
 #include <bilevel/inner/impl/minimiser.hpp>
 #include <bilevel/inner/impl/momentum_step.hpp>
 #include <bilevel/inner/impl/newton.hpp>
+#include <bilevel/inner/impl/newton_krylov.hpp>
 #include <bilevel/inner/impl/nudged.hpp>
+#include <bilevel/inner/impl/on_face.hpp>
 #include <bilevel/inner/impl/plain_run.hpp>
 #include <bilevel/inner/impl/recorded_run.hpp>
 #include <bilevel/inner/impl/spring_controlled.hpp>

@@ -5,10 +5,11 @@
 
 #include <fmt/format.h>
 #include <bilevel/space/decompositions.hpp>
+#include <bilevel/space/lanczos.hpp>
 
 namespace bilevel {
 
-DenseFactor::DenseFactor(Eigen::MatrixXd matrix, bool symmetric, double roundoff) {
+DenseFactor::DenseFactor(Eigen::MatrixXd matrix, bool symmetric, double roundoff) : rows_(matrix.rows()) {
   bytes_ = 2 * static_cast<std::size_t>(matrix.size()) * sizeof(double);
   if (symmetric) {
     const double largest = matrix.cwiseAbs().maxCoeff();
@@ -92,6 +93,28 @@ void DenseFactor::solve(const Eigen::VectorXd& right, Eigen::VectorXd& x) const 
   } else {
     x = orthogonal_->solve(right);
   }
+}
+
+void DenseFactor::solve_transposed(const Eigen::VectorXd& right, Eigen::VectorXd& x) const {
+  if (lu_)
+    x = lu_->transpose().solve(right);
+  else if (orthogonal_)
+    x = orthogonal_->transpose().solve(right);
+  else
+    solve(right, x);
+}
+
+double DenseFactor::smallest_singular_value() const {
+  if (singular()) return 0;
+  Eigen::VectorXd start(rows_), between(rows_);
+  Space<Eigen::VectorXd>::random(1, start);
+  const auto apply = [&](const Eigen::VectorXd& x, Eigen::VectorXd& out) {
+    solve_transposed(x, between);
+    solve(between, out);
+  };
+  const RitzEnds ends =
+      Lanczos<Eigen::VectorXd>(apply, start, {.basis = std::min<Index>(rows_, 40), .sweeps = 1}).run();
+  return 1 / std::sqrt(ends.largest);
 }
 
 void DenseFactor::find(const std::string& text) {

@@ -28,16 +28,27 @@ std::string_view name(Verdict verdict) {
   return "untrusted";
 }
 
-void Certificate::judge(double gradient_norm, double outer_tolerance, bool settled) {
+void Certificate::judge(double gradient_norm, double outer_tolerance, bool settled, double outer_value) {
+  const double scale = std::max(std::abs(outer_value), gradient_norm);
+  if (scale < ordinary_scale) outer_tolerance *= scale / ordinary_scale;
   if (kind == Kind::none || !std::isfinite(bound) || !std::isfinite(gradient_norm)) {
     verdict = Verdict::untrusted;
-  } else if (bound <= std::max(0.1 * gradient_norm, outer_tolerance)) {
+  } else if (bound <= std::max(trust * gradient_norm, outer_tolerance)) {
     verdict = settled ? Verdict::trusted : Verdict::doubtful;
   } else if (bound <= std::max(gradient_norm, outer_tolerance)) {
     verdict = Verdict::doubtful;
   } else {
     verdict = Verdict::untrusted;
   }
+  verdict = std::min(verdict, at_best);
+}
+
+std::vector<bool> trusted_elements(const Certificate& certificate, const Eigen::VectorXd& gradient) {
+  std::vector<bool> known(static_cast<std::size_t>(gradient.size()), false);
+  if (certificate.verdict != Verdict::trusted) return known;
+  for (Index j = 0; j < gradient.size(); ++j)
+    known[static_cast<std::size_t>(j)] = certificate.bound <= certificate.trust * std::abs(gradient[j]);
+  return known;
 }
 
 Violations CertificateOptions::validate() const {
@@ -45,6 +56,7 @@ Violations CertificateOptions::validate() const {
   v.at_least("dense_limit", dense_limit, 0);
   v.at_least("factor_limit", factor_limit, 0);
   v.require(secant_safety >= 1, "secant_safety", secant_safety, "must be at least 1");
+  v.require(trust > 0 && trust <= 1, "trust", trust, "must lie in (0, 1]");
   return v;
 }
 

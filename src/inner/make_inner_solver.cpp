@@ -16,6 +16,7 @@ const std::vector<InnerChoice>& all_inner_solvers() {
       NewtonOptions{},
       TrustRegionOptions{},
       FixedPointOptions{},
+      NewtonKrylovOptions{},
   };
   return all;
 }
@@ -34,6 +35,7 @@ struct InnerName {
   std::string_view operator()(const FixedPointOptions& o) const {
     return o.memory > 0 ? "anderson" : "fixed-point";
   }
+  std::string_view operator()(const NewtonKrylovOptions&) const { return "newton-krylov"; }
 };
 
 }  // namespace
@@ -47,7 +49,8 @@ Violations validate(const InnerChoice& choice) {
 }
 
 bool minimises(const InnerChoice& choice) {
-  return !std::holds_alternative<FixedPointOptions>(choice);
+  return !std::holds_alternative<FixedPointOptions>(choice) &&
+         !std::holds_alternative<NewtonKrylovOptions>(choice);
 }
 
 bool differentiable(const InnerChoice& choice) {
@@ -82,24 +85,29 @@ void refuse_step(const InnerChoice& choice) {
 }
 
 void refuse_residual(const InnerChoice& choice) {
-  throw InvalidInput(
-      fmt::format("inner solver {}: it minimises a loss and this problem has only a residual; use anderson",
-                  name(choice)));
+  throw InvalidInput(fmt::format(
+      "inner solver {}: it minimises a loss and this problem has only a residual; use anderson, or "
+      "newton-krylov where there are products",
+      name(choice)));
 }
 
 }  // namespace detail
 
 template std::unique_ptr<Step<Eigen::VectorXd>> make_step(const InnerChoice&);
 template std::unique_ptr<Step<Eigen::VectorXd>> make_step(std::string_view);
-template std::unique_ptr<InnerSolver<Eigen::VectorXd>> make_inner_solver(const InnerChoice&, Problem<Eigen::VectorXd>&,
-                                                              const MinimiserOptions&);
-template std::unique_ptr<InnerSolver<Eigen::VectorXd>> make_inner_solver(const InnerChoice&, Equilibrium<Eigen::VectorXd>&,
-                                                              const MinimiserOptions&);
+template std::unique_ptr<InnerSolver<Eigen::VectorXd>> make_inner_solver(const InnerChoice&,
+                                                                         Problem<Eigen::VectorXd>&,
+                                                                         const MinimiserOptions&);
+template std::unique_ptr<InnerSolver<Eigen::VectorXd>> make_inner_solver(const InnerChoice&,
+                                                                         Equilibrium<Eigen::VectorXd>&,
+                                                                         const MinimiserOptions&);
 template std::unique_ptr<Step<Eigen::VectorXf>> make_step(const InnerChoice&);
 template std::unique_ptr<Step<Eigen::VectorXf>> make_step(std::string_view);
-template std::unique_ptr<InnerSolver<Eigen::VectorXf>> make_inner_solver(const InnerChoice&, Problem<Eigen::VectorXf>&,
-                                                              const MinimiserOptions&);
-template std::unique_ptr<InnerSolver<Eigen::VectorXf>> make_inner_solver(const InnerChoice&, Equilibrium<Eigen::VectorXf>&,
-                                                              const MinimiserOptions&);
+template std::unique_ptr<InnerSolver<Eigen::VectorXf>> make_inner_solver(const InnerChoice&,
+                                                                         Problem<Eigen::VectorXf>&,
+                                                                         const MinimiserOptions&);
+template std::unique_ptr<InnerSolver<Eigen::VectorXf>> make_inner_solver(const InnerChoice&,
+                                                                         Equilibrium<Eigen::VectorXf>&,
+                                                                         const MinimiserOptions&);
 
 }  // namespace bilevel

@@ -54,6 +54,11 @@ class Written {
     add(step, memory, growth);
   }
 
+  void one(const NewtonKrylovOptions& o) {
+    const auto& [length, cycles, forcing] = o;
+    add(length, cycles, forcing);
+  }
+
   void one(const AdjointOptions& o) {
     const auto& [relative_tolerance, absolute_tolerance, max_iterations] = o;
     add(relative_tolerance, absolute_tolerance, max_iterations);
@@ -78,8 +83,8 @@ class Written {
   void own(const ZeroOptions&) {}
 
   void one(const CertificateOptions& o) {
-    const auto& [enabled, dense_limit, factor_limit, secant_safety, seed] = o;
-    add(enabled, dense_limit, factor_limit, secant_safety, seed);
+    const auto& [enabled, dense_limit, factor_limit, secant_safety, seed, trust] = o;
+    add(enabled, dense_limit, factor_limit, secant_safety, seed, trust);
   }
   void one(const ImplicitOptions& o) {
     const auto& [certificate, outer_tolerance, good_enough] = o;

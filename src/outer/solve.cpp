@@ -19,6 +19,8 @@ Violations ToleranceSchedule::validate() const {
 Violations SolveOptions::validate() const {
   Violations v("solve");
   v.positive("gradient_tolerance", gradient_tolerance);
+  v.not_negative("ordinary_scale", ordinary_scale);
+  v.require(std::isnan(trust) || (trust > 0 && trust <= 1), "trust", trust, "must lie in (0, 1]");
   v.at_least("max_iterations", max_iterations, 0);
   v.not_negative("relative_decrease", relative_decrease);
   v.require(max_seconds > 0, "max_seconds", max_seconds, "must be positive");
@@ -69,6 +71,7 @@ OuterRun::OuterRun(SolveOptions given, std::string_view estimator, Optimizer& op
     }
     seconds_before_ = now_.seconds;
     summary_.resumed = true;
+    find_scale();
     return;
   }
   now_.identity = identity;
@@ -77,6 +80,17 @@ OuterRun::OuterRun(SolveOptions given, std::string_view estimator, Optimizer& op
   options.box.project(now_.theta);
   now_.inner_tolerance = options.tolerances.inner;
   now_.adjoint_tolerance = options.tolerances.adjoint;
+}
+
+/// From the history, which a resumed run has too.
+void OuterRun::find_scale() {
+  for (const HistoryEntry& h : now_.history) {
+    if (!std::isfinite(h.outer_value) || !std::isfinite(h.gradient_norm)) continue;
+    scale_ = std::max(std::abs(h.outer_value), h.gradient_norm);
+    scale_is_final_ = true;
+    kink_.set_tolerance(tolerance());
+    return;
+  }
 }
 
 void OuterRun::require_states(Index parameters) const {
@@ -119,7 +133,7 @@ bool OuterRun::begin_evaluation() {
   if (now_.accepted && now_.iterations >= options_.max_iterations)
     return stop(Status::iteration_limit,
                 fmt::format("projected gradient norm {:.3g} after {} iterations, the limit; asked for {:.3g}",
-                            now_.accepted->gradient_norm, now_.iterations, options_.gradient_tolerance));
+                            now_.accepted->gradient_norm, now_.iterations, tolerance()));
   return true;
 }
 
@@ -141,11 +155,13 @@ std::string OuterRun::write(bool durable) {
 }
 
 void OuterRun::judge(Certificate& certificate, const Eigen::VectorXd& theta, const Eigen::VectorXd& gradient,
-                     bool phases_converged) const {
+                     double outer_value, bool phases_converged) {
   const double norm = gradient.allFinite() ? options_.box.projected_gradient_norm(theta, gradient) : unknown;
   // Around a kink large gradients are added up to a small one: their errors must be small beside that.
-  certificate.judge(kink_.active() && !std::isnan(norm) ? 0 : norm, options_.gradient_tolerance,
-                    phases_converged);
+  if (!scale_is_final_ && std::isfinite(outer_value) && std::isfinite(norm))
+    scale_ = std::max(std::abs(outer_value), norm);
+  if (!std::isnan(options_.trust)) certificate.trust = options_.trust;
+  certificate.judge(kink_.active() && !std::isnan(norm) ? 0 : norm, tolerance(), phases_converged);
 }
 
 bool OuterRun::tighten(Verdict verdict, bool phases_converged) {
@@ -194,7 +210,7 @@ Move OuterRun::advance(const AcceptedPoint& point, bool finite) {
     begin_kink_search();
     return Move::rejected;
   }
-  if (point.gradient_norm <= options_.gradient_tolerance && point.certificate.verdict == Verdict::trusted &&
+  if (point.gradient_norm <= tolerance() && point.certificate.verdict == Verdict::trusted &&
       value <= now_.accepted->corrected_value + 1e-12 * std::abs(value)) {
     kink_.end();
     return Move::accepted;  // no kink at all
@@ -221,6 +237,11 @@ bool OuterRun::end_evaluation(AcceptedPoint point, Status status, const std::str
   const bool finite = std::isfinite(point.corrected_value) && point.gradient.allFinite();
   point.gradient_norm = finite ? options_.box.projected_gradient_norm(point.theta, point.gradient) : unknown;
 
+  if (!scale_is_final_ && finite && std::isfinite(point.outer_value)) {
+    scale_is_final_ = true;
+    scale_ = std::max(std::abs(point.outer_value), point.gradient_norm);
+    kink_.set_tolerance(tolerance());
+  }
   if (!finite) trouble_ = fmt::format("; evaluation {} was not finite: {}", now_.evaluations, message);
   const Move move = advance(point, finite);
   HistoryEntry entry{now_.iterations,           move == Move::accepted,  point.outer_value,
@@ -254,10 +275,10 @@ bool OuterRun::end_evaluation(AcceptedPoint point, Status status, const std::str
   const std::string where =
       fmt::format("projected gradient norm {:.3g} after {} iterations", norm, now_.iterations);
   const Certificate& c = now_.accepted->certificate;
-  const bool small = norm <= options_.gradient_tolerance;
+  const bool small = norm <= tolerance();
   if (small && c.verdict == Verdict::trusted)
     return stop(Status::converged, fmt::format("{} (asked for {:.3g}); {} error bound {:.3g}", where,
-                                               options_.gradient_tolerance, name(c.kind), c.bound));
+                                               tolerance(), name(c.kind), c.bound));
   if (finding_ == KinkSearch::Finding::stationary) {
     const KinkSearch::Least& least = kink_.least();
     now_.accepted->certificate = least.certificate;
@@ -269,8 +290,8 @@ bool OuterRun::end_evaluation(AcceptedPoint point, Status status, const std::str
             "stationary within {:.0e} of θ, where the outer loss has a kink or bends sharply, after {} "
             "iterations: {} gradients there combine to norm {:.3g} (asked for {:.3g}; that at θ has {:.3g}); "
             "{} error bound {:.3g}",
-            least.radius, now_.iterations, least.gradients, least.norm, options_.gradient_tolerance, norm,
-            name(c.kind), c.bound));
+            least.radius, now_.iterations, least.gradients, least.norm, tolerance(), norm, name(c.kind),
+            c.bound));
   }
   if (finding_ == KinkSearch::Finding::nothing) {
     const std::string around = fmt::format(
@@ -328,6 +349,7 @@ Summary OuterRun::finish() {
   summary_.cost = now_.cost;
   summary_.history = now_.history;
   summary_.seconds = seconds_before_ + watch_.seconds();
+  summary_.used_gradient_tolerance = tolerance();
   summary_.used_inner_tolerance = now_.inner_tolerance;
   summary_.used_adjoint_tolerance = now_.adjoint_tolerance;
   return summary_;

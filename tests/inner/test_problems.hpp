@@ -29,7 +29,8 @@ class Made : public Problem<V> {
   double inner(const V& phi, const V& theta, Wanted<V> wanted) override {
     double value = loss_(phi, theta, wanted.phi);
     if (wanted.phi && ++gradients == failing_gradient) Space<V>::axpy(unknown, phi, *wanted.phi);
-    if (++values == failing_value) value = failure;
+    if (++values == failing_value || (fails_on && failing_value > 0 && values > failing_value))
+      value = failure;
     return value;
   }
   double outer(const V& phi, const V&, Wanted<V> wanted) override {
@@ -55,6 +56,7 @@ class Made : public Problem<V> {
 
   V target;
   double failure = unknown;
+  bool fails_on = false;  // at failing_value and ever after
   long failing_value = 0, failing_gradient = 0, failing_outer = 0, failing_product = 0;
   long values = 0, gradients = 0, outers = 0, products = 0;
 

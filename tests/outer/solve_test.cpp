@@ -435,5 +435,77 @@ TEST(Checkpoint, AFolderThatCannotBeWrittenIsSaidBeforeWorkStarts) {
   }
 }
 
+/// A problem whose outer loss is told in another unit.
+class OuterScaled final : public Problem<Vec> {
+ public:
+  OuterScaled(Problem<Vec>& problem, double unit) : problem_(problem), unit_(unit) {}
+  Vec initial_phi() const override { return problem_.initial_phi(); }
+  Vec initial_theta() const override { return problem_.initial_theta(); }
+  double inner(const Vec& phi, const Vec& theta, Wanted<Vec> wanted) override {
+    return problem_.inner(phi, theta, wanted);
+  }
+  double outer(const Vec& phi, const Vec& theta, Wanted<Vec> wanted) override {
+    const double value = problem_.outer(phi, theta, wanted);
+    if (wanted.phi) *wanted.phi *= unit_;
+    if (wanted.theta) *wanted.theta *= unit_;
+    return unit_ * value;
+  }
+  void linearise(const Vec& phi, const Vec& theta, double beta,
+                 std::unique_ptr<Curvature<Vec>>& reuse) override {
+    problem_.linearise(phi, theta, unit_ * beta, reuse);
+  }
+
+ private:
+  Problem<Vec>& problem_;
+  double unit_;
+};
+
+TEST(Solve, AnOuterLossInTinyUnitsIsMinimisedAllTheSame) {
+  for (const char* family : {"quadratic", "duopoly", "pitchfork"})
+    for (const double unit : {1e-3, 1e-7, 1e-12}) {
+      SCOPED_TRACE(fmt::format("{} in units of {}", family, unit));
+      const auto original = problems::make(family);
+      OuterScaled problem(*original, unit);
+      const auto inner = make_inner_solver<Vec>("newton", problem);
+      const auto estimator = make_estimator<Vec>("implicit-direct", problem, *inner);
+      const auto optimizer = make_optimizer("lbfgs");
+      const Summary s = solve<Vec>(*estimator, *optimizer, problem.initial_theta(), {});
+      EXPECT_EQ(s.status, Status::converged) << s.message;
+      EXPECT_LE((s.theta - *original->best_theta()).norm(), 1e-2 * (1 + original->best_theta()->norm()));
+      EXPECT_EQ(s.asked_gradient_tolerance, 1e-6);
+      EXPECT_LE(s.gradient_norm, s.used_gradient_tolerance);
+      // Without it the start would do, and nobody would know better.
+      const auto other = make_optimizer("lbfgs");
+      const Summary absolute =
+          solve<Vec>(*estimator, *other, problem.initial_theta(), {.ordinary_scale = 0});
+      EXPECT_EQ(absolute.used_gradient_tolerance, 1e-6);
+      if (unit < 1e-8) {
+        EXPECT_EQ(absolute.iterations, 0);
+      }
+    }
+}
+
+TEST(Solve, AtOrdinaryScalesTheToleranceIsTheOneAskedFor) {
+  for (const char* family : {"quadratic", "duopoly", "pitchfork"}) {
+    Session run(family);
+    const Summary s = run.solve({});
+    EXPECT_EQ(s.used_gradient_tolerance, 1e-6) << family;
+  }
+}
+
+TEST(Solve, TrustIsAnOption) {
+  Session run("log-cosh");
+  const Summary s = run.solve({.gradient_tolerance = 1e-9, .trust = 1e-3});
+  EXPECT_EQ(s.certificate.trust, 1e-3);
+  EXPECT_EQ(s.status, Status::converged) << s.message;
+  for (const HistoryEntry& h : s.history)
+    if (h.verdict == Verdict::trusted) {
+      EXPECT_LE(h.bound, std::max(1e-3 * h.gradient_norm, 1e-9));
+    }
+  EXPECT_THROW(run.solve({.trust = 0}), InvalidInput);
+  EXPECT_THROW(run.solve({.trust = 2}), InvalidInput);
+  EXPECT_THROW(run.solve({.ordinary_scale = -1}), InvalidInput);
+}
+
 }  // namespace solve_test
 }  // namespace bilevel

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <limits>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -32,6 +33,8 @@ struct AdjointOptions {
   }
 };
 
+class DenseFactor;
+
 /// Where phase 2 ended. `residual_norm` is that of the returned x, evaluated afresh, not the
 /// recurrence's idea of it.
 template <Vector V>
@@ -50,6 +53,9 @@ struct LinearSolution {
   double largest_ritz = std::numeric_limits<double>::quiet_NaN();
   long factorizations = 0;
   std::size_t bytes = 0;  ///< held by the solver beyond x and b
+  /// Of A, where the whole of it was factored and it is not singular: a certificate asks it for the smallest
+  /// singular value.
+  std::shared_ptr<const DenseFactor> factor = {};
 };
 
 /// A solver of A·x = b. `warm` may be null; a start that is worse than zero is not used.

@@ -1,11 +1,8 @@
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-#include <vector>
-
 #include <bilevel/adjoint/linear_run.hpp>
 #include <bilevel/space/eigen.hpp>
+#include <bilevel/space/minimal_residual.hpp>
 
 namespace bilevel {
 
@@ -22,7 +19,7 @@ struct GmresOptions : AdjointOptions {
 };
 
 /// Restarted GMRES (Saad and Schultz 1986) for any A: minimises ‖b − A·x‖ over the Krylov space of each
-/// cycle, by modified Gram–Schmidt, a second time where cancellation asks for it, and Givens rotations.
+/// cycle (MinimalResidual).
 template <Vector V>
 class Gmres final : public AdjointWithOptions<V, GmresOptions> {
  public:
@@ -31,17 +28,7 @@ class Gmres final : public AdjointWithOptions<V, GmresOptions> {
   LinearSolution<V> solve(LinearOperator<V>& a, const V& b, const V* warm) override;
 
  private:
-  struct Workspace {
-    V x;
-    std::vector<V> basis;          // one more than the length of a cycle
-    Eigen::MatrixXd triangle;      // the Hessenberg matrix, rotated into R column by column
-    Eigen::VectorXd cosine, sine;  // the rotations
-    Eigen::VectorXd g;             // the rotated ‖r_0‖·e_1; |g_k| is the residual norm after k steps
-  };
-
-  void cycle(LinearRun<V>& run, Workspace& w) const;
-  bool orthogonalise(Workspace& w, Index k, double& length) const;
-  void rotate(Workspace& w, Index k) const;
+  void cycle(LinearRun<V>& run, MinimalResidual<V>& space, V& x) const;
 
   using AdjointWithOptions<V, GmresOptions>::options_;
 };

@@ -8,6 +8,7 @@
 
 #include <bilevel/adjoint/adjoint_solver.hpp>
 #include <bilevel/space/eigen.hpp>
+#include <bilevel/space/minimal_residual.hpp>
 
 namespace bilevel {
 
@@ -71,13 +72,6 @@ class LinearRun {
   long limit_ = 0;
   std::string reason_;
 };
-
-/// Relative size below which an inner product of two of V's vectors is rounding: the error of a sum
-/// of n terms grows like √n·u when the single errors are independent.
-template <Vector V>
-double rounding_level(const V& x) {
-  return 4 * std::sqrt(static_cast<double>(std::max<Index>(1, Space<V>::size(x)))) * unit_roundoff<V>();
-}
 
 extern template class LinearRun<Eigen::VectorXd>;
 extern template class LinearRun<Eigen::VectorXf>;

@@ -3,10 +3,13 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <bilevel/problem/equilibrium.hpp>
 
 namespace bilevel {
+
+class DenseFactor;
 
 /// What stands behind an error bound: proven constants, measured ones, or nothing.
 enum class Kind { none, estimated, rigorous };
@@ -31,11 +34,19 @@ struct Certificate {
   std::string mu_source = "unknown";
   std::string smoothness_source = "unknown";
   std::string reason = "not computed";
+  double trust = usual_trust;  ///< the share of the gradient that a bound may be of, where it is trusted
+  Verdict at_best = Verdict::trusted;  ///< no verdict is better, where `reason` names a doubt of another kind
 
-  /// Sets the verdict: trusted if bound ≤ max(0.1·‖gradient‖, outer_tolerance), doubtful if
-  /// bound ≤ max(‖gradient‖, outer_tolerance), untrusted otherwise. A gradient from a phase that
-  /// did not converge (`settled` false) is doubtful at best.
-  void judge(double gradient_norm, double outer_tolerance, bool settled);
+  static constexpr double usual_trust = 0.1;
+  /// Where both the outer loss and its gradient are smaller, they are in a unit that makes everything tiny.
+  static constexpr double ordinary_scale = 0.01;
+
+  /// Sets the verdict: trusted if bound ≤ max(trust·‖gradient‖, tolerance), doubtful if
+  /// bound ≤ max(‖gradient‖, tolerance), untrusted otherwise. A gradient from a phase that
+  /// did not converge (`settled` false) is doubtful at best. The tolerance is outer_tolerance; where both
+  /// |outer_value| and ‖gradient‖ are below ordinary_scale it shrinks in proportion to the larger of them, for a
+  /// loss is no better known in a large unit. NaN, the default: an ordinary one.
+  void judge(double gradient_norm, double outer_tolerance, bool settled, double outer_value = unknown);
 
   /// visit(name, pointer to the member) for every field: how it is shown and kept follows from here.
   template <class Visit>
@@ -53,8 +64,15 @@ struct Certificate {
     visit("inner_residual", &Certificate::inner_residual);
     visit("adjoint_residual", &Certificate::adjoint_residual);
     visit("reason", &Certificate::reason);
+    visit("trust", &Certificate::trust);
+    visit("at_best", &Certificate::at_best);
   }
 };
+
+/// Which elements of a gradient are known to `trust` of their own size: bound ≤ trust·|g_j|. The bound of the
+/// norm holds for every element; those of them that are small beside it are not known although the gradient
+/// is. None where the verdict is not "trusted".
+std::vector<bool> trusted_elements(const Certificate& certificate, const Eigen::VectorXd& gradient);
 
 struct CertificateOptions {
   bool enabled = true;
@@ -69,6 +87,9 @@ struct CertificateOptions {
   /// Secant estimates of Lipschitz constants see few directions: they are multiplied by this.
   double secant_safety = 2;
   std::uint64_t seed = 1;
+  /// The verdict is "trusted" where the bound is at most this share of the gradient's norm; in (0, 1]. A
+  /// tenth is what a descent direction can do with; less where a gradient is the result itself.
+  double trust = Certificate::usual_trust;
 
   Violations validate() const;
 };
@@ -86,6 +107,7 @@ struct Phases {
   const V& gradient;
   double smallest_ritz = unknown;  ///< what phase 2 saw of the spectrum on its way
   double largest_ritz = unknown;
+  const DenseFactor* factor = nullptr;  ///< of J or Jᵀ, where phase 2 has one
   /// A bound below this is as good as any; above it, a rigorous one is sharpened at the cost of a spectrum.
   double good_enough = 0;
 };

@@ -28,6 +28,7 @@ struct AdjointFindings {
   double residual_norm;  ///< ‖ĝ − π̂Ĥ‖
   double smallest_ritz = unknown;
   double largest_ritz = unknown;
+  const DenseFactor* factor = nullptr;  ///< where it factored the whole matrix
 };
 
 /// What every estimator that settles once does before and after it solves for the adjoint: start from the

@@ -15,8 +15,9 @@ class Backtracking {
  public:
   explicit Backtracking(const V& like);
 
-  /// On success the state holds the new point, evaluated. `slope` is ∇ᵀp, negative. A value of +∞ is a
-  /// point outside of the domain and merely shortens the step; NaN is an error.
+  /// On success the state holds the new point, evaluated. `slope` is ∇ᵀp, negative. A value of +∞, or an
+  /// inner value of NaN, is a point outside of the domain and merely shortens the step; where the
+  /// shortest step still gives NaN that is an error.
   std::optional<Stop> search(Nudged<V>& nudged, State<V>& state, const V& direction, double slope,
                              double first, double sufficient_decrease);
 

@@ -34,6 +34,11 @@ class Nudged {
   /// oracle to blame and the iteration whose iterate it was asked about.
   std::optional<Stop> fault(double value, const V& gradient, double gradient_norm, long iteration) const;
 
+  /// Whether the last evaluation, which gave this value, was outside of the inner loss's domain: a value of
+  /// +∞, or an inner value of NaN. At a trial of a search that is a step too far; at an iterate NaN is a
+  /// fault.
+  bool outside(double value) const { return value == everywhere || std::isnan(inner_value_); }
+
   /// Where somebody wants phase 1 to end before it has settled.
   std::optional<Stop> asked_to_stop() const {
     const auto why = stop_wanted(problem_.stop_token());

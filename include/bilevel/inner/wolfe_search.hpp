@@ -21,8 +21,9 @@ class WolfeSearch {
 
   explicit WolfeSearch(const V& like);
 
-  /// On success the state holds the new point, evaluated. `slope` is ℓ'(0), negative. +∞ is a point
-  /// outside of the domain and shortens the step; NaN is an error. A search that still descends where
+  /// On success the state holds the new point, evaluated. `slope` is ℓ'(0), negative. +∞, or an
+  /// inner value of NaN, is a point outside of the domain and shortens the step; where the
+  /// shortest step still gives NaN that is an error. A search that still descends where
   /// state.reach is passed returns that point, for the loop to call it diverged.
   std::optional<Stop> search(Nudged<V>& nudged, State<V>& state, const V& direction, double slope,
                              double first);
@@ -43,6 +44,7 @@ class WolfeSearch {
   V phi_, gradient_;
   Point trial_{};
   double gradient_norm_ = unknown;
+  std::optional<Stop> outside_;  // what to say of the last trial, where it gave NaN
 };
 
 extern template class WolfeSearch<Eigen::VectorXd>;

@@ -68,8 +68,8 @@ struct Checkpoint {
 /// Tells one set of bounds from another.
 std::uint64_t checksum(const Eigen::VectorXd& numbers);
 
-/// Version 4 had the ledger by position.
-inline constexpr FileKind checkpoint_file{"bilevel-checkpoint", 5};
+/// Version 5 had certificates that did not say what share of a gradient they were judged by.
+inline constexpr FileKind checkpoint_file{"bilevel-checkpoint", 6};
 
 /// Replaces the file atomically, and where `durable` flushes it to the disk; an empty string on success, else
 /// what went wrong.

@@ -31,6 +31,13 @@ struct ToleranceSchedule {
 struct SolveOptions {
   /// Stop when the norm of the projected gradient is at most this and the gradient is trusted.
   double gradient_tolerance = 1e-6;
+  /// Where |L_out| and the norm of the projected gradient are both smaller than this at the first point, the loss
+  /// is in a unit in which everything is tiny, and gradient_tolerance shrinks in proportion to the larger of them:
+  /// else its optimum would be wherever it starts. At ordinary scales, and with 0, it is what it says.
+  double ordinary_scale = Certificate::ordinary_scale;
+  /// The share of the gradient's norm that its error bound may be of for the verdict "trusted", in (0, 1].
+  /// NaN, the default: as the estimator's options say, where it has any, else 0.1.
+  double trust = unknown;
   /// Accepted steps of the optimiser.
   long max_iterations = 200;
   /// Stop when an accepted step lowers the outer loss by less than this, relative to its size; 0 is off.
@@ -72,6 +79,7 @@ struct Summary {
   std::string estimator, optimizer;
   std::string choice;  ///< of the last estimate, see Estimate
   double asked_gradient_tolerance = unknown;
+  double used_gradient_tolerance = unknown;  ///< less where the scale is not ordinary
   double used_inner_tolerance = unknown, used_adjoint_tolerance = unknown;
   bool resumed = false;
 };

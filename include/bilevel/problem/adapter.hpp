@@ -88,6 +88,9 @@ class AdapterOf : public Base {
   static_assert(
       OffersRounding<T, V> || !requires { &Plain::rounding; },
       "bilevel: rounding cannot be called as Rounding (phi, theta, pi)");
+  static_assert(
+      OffersPhiConstraints<T, V> || !requires { &Plain::phi_constraints; },
+      "bilevel: phi_constraints cannot be called as PhiConstraints () const");
 
  public:
   explicit AdapterOf(T oracles) : oracles_(std::forward<T>(oracles)) {
@@ -123,6 +126,18 @@ class AdapterOf : public Base {
   Rounding rounding(const V& phi, const V& theta, const V& pi) override {
     if constexpr (OffersRounding<T, V>) {
       if (present(*oracles_).rounding) return oracles_->rounding(phi, theta, pi);
+    }
+    return {};
+  }
+
+  PhiConstraints phi_constraints() const override {
+    if constexpr (OffersPhiConstraints<T, V>) {
+      const Plain& plain = *oracles_;
+      if constexpr (requires { static_cast<bool>(plain.phi_constraints); }) {
+        return plain.phi_constraints ? plain.phi_constraints() : PhiConstraints{};
+      } else {
+        return plain.phi_constraints();
+      }
     }
     return {};
   }

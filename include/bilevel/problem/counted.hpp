@@ -42,6 +42,7 @@ class Counted : public Base {
     return wrapped_.rounding(phi, theta, pi);
   }
   std::string kink(const V& phi, const V& theta) override { return wrapped_.kink(phi, theta); }
+  PhiConstraints phi_constraints() const override { return wrapped_.phi_constraints(); }
 
  protected:
   struct CountedCurvature final : Curvature<V> {
@@ -77,6 +78,8 @@ class Counted : public Base {
     bool precondition(const V& r, V& out) override { return wrapped->precondition(r, out); }
     double cross_norm() override { return wrapped->cross_norm(); }
     double least_eigenvalue() override { return wrapped->least_eigenvalue(); }
+    double times_error(const V& v) override { return wrapped->times_error(v); }
+    double cross_times_error(const V& v) override { return wrapped->cross_times_error(v); }
 
     std::unique_ptr<Curvature<V>> wrapped;
     Cost& cost;

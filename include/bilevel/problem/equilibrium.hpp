@@ -9,6 +9,7 @@
 
 #include <bilevel/outcome/stop_token.hpp>
 #include <bilevel/outcome/violations.hpp>
+#include <bilevel/problem/phi_constraints.hpp>
 #include <bilevel/space/space.hpp>
 #include <bilevel/space/sparse_matrix.hpp>
 
@@ -87,6 +88,10 @@ class Curvature {
   /// A lower bound of the smallest eigenvalue of a symmetric J that holds without doubt and costs at most a
   /// few products; NaN if there is none.
   virtual double least_eigenvalue() { return unknown; }
+  /// Estimates of ‖error‖₂ of times(v) and of cross_times(v) where they are approximations, such as finite
+  /// differences; a certificate adds them to what it measures. 0: formulas, of which Rounding speaks.
+  virtual double times_error(const V& /*v*/) { return 0; }
+  virtual double cross_times_error(const V& /*v*/) { return 0; }
 };
 
 /// Something that settles: the state φ at which residual(φ, θ) = 0, and an outer loss that
@@ -121,6 +126,9 @@ class Equilibrium {
   /// follow "at the settled state"; empty where they are smooth, or where nobody looks.
   virtual std::string kink(const V& /*phi*/, const V& /*theta*/) { return {}; }
 
+  /// What φ must satisfy while L_in is minimised, the same at every θ; empty: nothing.
+  virtual PhiConstraints phi_constraints() const { return {}; }
+
   /// Loops over these oracles, of every stage, end early where this says so; null: never. It must outlive
   /// them.
   virtual void obey(const StopToken* stop) { stop_ = stop; }
@@ -143,6 +151,15 @@ class Problem : public Equilibrium<V> {
   /// The losses continued to complex φ and β (problem/holomorphic.hpp); null where that is not offered.
   virtual Holomorphic* holomorphic() { return nullptr; }
 };
+
+/// Refuses a problem whose φ is constrained, for what settles without looking at constraints.
+template <Vector V>
+void require_unconstrained(const Equilibrium<V>& problem, std::string_view what) {
+  if (!problem.phi_constraints().empty())
+    throw InvalidInput(fmt::format(
+        "{}: does not obey the problem's constraints on phi; use the inner solver newton or lbfgs, made by name",
+        what));
+}
 
 /// Refuses shapes that do not fit the problem, before any work starts. `what` names the caller.
 template <Vector V>

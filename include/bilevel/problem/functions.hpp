@@ -21,6 +21,7 @@ struct Functions {
   std::function<double(const V& phi, const V& theta, double beta)> cross_norm = {};
   std::function<Constants(const V& theta, const V& center, double radius)> constants = {};
   std::function<Rounding(const V& phi, const V& theta, const V& pi)> rounding = {};
+  std::function<PhiConstraints()> phi_constraints = {};
 
   Violations validate() const {
     Violations v("functions");

@@ -62,6 +62,11 @@ concept OffersRounding = requires(T& t, const V& phi, const V& theta, const V& p
   { t.rounding(phi, theta, pi) } -> std::convertible_to<Rounding>;
 };
 
+template <class T, class V>
+concept OffersPhiConstraints = requires(const std::remove_reference_t<T>& t) {
+  { t.phi_constraints() } -> std::convertible_to<PhiConstraints>;
+};
+
 /// Second derivatives: the three products that phase 2 and its gradient need.
 template <class T, class V>
 concept OffersSecondOrder = OffersHessianTimes<T, V> && OffersCrossTimes<T, V> && OffersCrossApply<T, V>;
@@ -77,7 +82,7 @@ concept OffersSecondOrder = OffersHessianTimes<T, V> && OffersCrossTimes<T, V> &
 ///   cross_apply(phi, theta, beta, u, out)    out = χ·u
 /// and, each on its own,
 ///   dense(phi, theta, beta, matrix), cross_norm(phi, theta, beta), constants(theta, center, radius),
-///   rounding(phi, theta, pi), residual(phi, theta, out) where it is cheaper than asking inner for ∂φ,
+///   rounding(phi, theta, pi), PhiConstraints phi_constraints() const, residual(phi, theta, out) where it is cheaper than asking inner for ∂φ,
 ///   validate() → Violations, called once, before any work.
 template <class T, class V>
 concept Oracles = Vector<V> && OffersStarts<T, V> && OffersInner<T, V> && OffersOuter<T, V>;

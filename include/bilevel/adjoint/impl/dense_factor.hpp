@@ -23,6 +23,12 @@ class DenseFactor {
 
   void solve(const Eigen::VectorXd& right, Eigen::VectorXd& x) const;
 
+  /// x = A⁻ᵀ·right.
+  void solve_transposed(const Eigen::VectorXd& right, Eigen::VectorXd& x) const;
+  /// An estimate from above, by Lanczos on A⁻¹A⁻ᵀ, whose largest eigenvalue stands apart as a rule; 0 where A
+  /// is singular.
+  double smallest_singular_value() const;
+
   bool singular() const { return orthogonal_.has_value(); }
   bool indefinite() const { return indefinite_; }
   /// Eigenvalues are computed where Cholesky failed, to say why.
@@ -46,6 +52,7 @@ class DenseFactor {
   std::optional<Cholesky> cholesky_;
   std::optional<Eigen::PartialPivLU<Eigen::MatrixXd>> lu_;
   std::optional<Eigen::CompleteOrthogonalDecomposition<Eigen::MatrixXd>> orthogonal_;
+  Eigen::Index rows_ = 0;
   Eigen::VectorXd scale_;  // with Cholesky: what gives A a unit diagonal from both sides
   bool indefinite_ = false;
   double smallest_ = std::numeric_limits<double>::quiet_NaN();

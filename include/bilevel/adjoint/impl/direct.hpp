@@ -18,8 +18,10 @@ LinearSolution<V> Direct<V>::solve(LinearOperator<V>& a, const V& b, const V*) {
     run.stop_not_finite("the matrix of A");
     return run.finish(0);
   }
-  const DenseFactor factor(std::move(dense), a.symmetric(), unit_roundoff<V>());
+  const auto held = std::make_shared<const DenseFactor>(std::move(dense), a.symmetric(), unit_roundoff<V>());
+  const DenseFactor& factor = *held;
   auto& solution = run.solution();
+  if (!factor.singular()) solution.factor = held;
   solution.factorizations = factor.factorizations();
   solution.iterations = 1;
   if (factor.has_eigenvalues()) {

@@ -10,6 +10,7 @@ template <Vector V>
 Exact<V>::Exact(Equilibrium<V>& problem, InnerSolver<V>& inner, ImplicitOptions options)
     : problem_(problem), inner_(inner), options_(options), settled_(problem_, inner), sensitivity_(problem_) {
   options_.validate().throw_if_any();
+  require_unconstrained<V>(problem, name());
   require_shapes<V>(problem, nullptr, nullptr, "exact");
   if (!problem.capabilities().curvature)
     throw InvalidInput(

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <bilevel/gradient/implicit.hpp>
 #include <bilevel/gradient/impl/settle_and_certify.hpp>
+#include <bilevel/gradient/implicit.hpp>
 
 namespace bilevel {
 
@@ -16,6 +16,7 @@ Implicit<V>::Implicit(Equilibrium<V>& problem, InnerSolver<V>& inner,
       settled_(problem_, inner),
       sensitivity_(problem_) {
   options_.validate().throw_if_any();
+  require_unconstrained(problem, name_);
   require_shapes<V>(problem, nullptr, nullptr, name_);
   if (!problem.capabilities().curvature && adjoint_->name() != "zero")
     throw InvalidInput(fmt::format(
@@ -60,8 +61,10 @@ Estimate<V> Implicit<V>::estimate(const V& theta, const Warm<V>& warm) {
     e.cost.factorizations += solution.factorizations;
     e.cost.bytes = std::max(e.cost.bytes, 5 * bytes_of(e.phi) + 3 * bytes_of(theta) + solution.bytes);
     e.cost.seconds_adjoint = watch.seconds();
-    settled_.certify(theta, curved ? &sensitivity_.curvature() : nullptr,
-                     {solution.residual_norm, solution.smallest_ritz, solution.largest_ritz}, options_, e);
+    settled_.certify(
+        theta, curved ? &sensitivity_.curvature() : nullptr,
+        {solution.residual_norm, solution.smallest_ritz, solution.largest_ritz, solution.factor.get()},
+        options_, e);
   }
   e.cost += problem_.cost();
   return e;

@@ -4,6 +4,7 @@
 #include <bilevel/gradient/impl/automatic.hpp>
 #include <bilevel/gradient/impl/exact.hpp>
 #include <bilevel/gradient/impl/spring_agnostic.hpp>
+#include <bilevel/gradient/impl/within_constraints.hpp>
 
 namespace bilevel {
 
@@ -71,12 +72,19 @@ struct EstimatorMaker {
 template <Vector V>
 std::unique_ptr<Estimator<V>> make_estimator(const EstimatorChoice& choice, Equilibrium<V>& problem,
                                              InnerSolver<V>& inner) {
+  require_unconstrained(problem, name(choice));
   return std::visit(detail::EstimatorMaker<V, Equilibrium<V>>{problem, inner}, choice);
 }
 
 template <Vector V>
 std::unique_ptr<Estimator<V>> make_estimator(const EstimatorChoice& choice, Problem<V>& problem,
                                              InnerSolver<V>& inner) {
+  if (!problem.phi_constraints().empty()) {
+    require_obedient(choice);
+    return std::make_unique<WithinConstraints<V>>(
+        problem, inner,
+        [&](Problem<V>& on_face, InnerSolver<V>& following) { return make_estimator<V>(choice, on_face, following); });
+  }
   return std::visit(detail::EstimatorMaker<V, Problem<V>>{problem, inner}, choice);
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <bilevel/gradient/settle_and_certify.hpp>
 #include <bilevel/gradient/impl/better_start.hpp>
 #include <bilevel/gradient/impl/certify.hpp>
 #include <bilevel/gradient/impl/response.hpp>
+#include <bilevel/gradient/settle_and_certify.hpp>
 #include <bilevel/problem/counted.hpp>
 
 namespace bilevel {
@@ -74,10 +74,12 @@ void SettleAndCertify<V>::certify(const V& theta, Curvature<V>* curvature, const
        .gradient = e.gradient,
        .smallest_ritz = adjoint.smallest_ritz,
        .largest_ritz = adjoint.largest_ritz,
-       .good_enough = std::isnan(options.good_enough) ? std::max(0.1 * gradient_norm, options.outer_tolerance)
-                                                      : options.good_enough},
+       .factor = adjoint.factor,
+       .good_enough = std::isnan(options.good_enough)
+                          ? std::max(options.certificate.trust * gradient_norm, options.outer_tolerance)
+                          : options.good_enough},
       options.certificate);
-  e.certificate.judge(gradient_norm, options.outer_tolerance, succeeded(e.status));
+  e.certificate.judge(gradient_norm, options.outer_tolerance, succeeded(e.status), e.outer_value);
   e.cost.seconds_certificate = watch.seconds();
 }
 

@@ -13,11 +13,16 @@ std::optional<Stop> Backtracking<V>::search(Nudged<V>& nudged, State<V>& state, 
                                             double slope, double first, double sufficient_decrease) {
   length_ = first;
   double value = unknown;
+  std::optional<Stop> outside;
   for (trials_ = 1; trials_ <= max_trials; ++trials_, length_ *= 0.5) {
     Space<V>::copy(state.phi, phi_);
     Space<V>::axpy(length_, direction, phi_);
     value = nudged.value_and_gradient(phi_, gradient_);
-    if (value == std::numeric_limits<double>::infinity()) continue;
+    if (nudged.outside(value)) {
+      if (std::isnan(value)) outside = nudged.fault(value, gradient_, unknown, state.iteration + 1);
+      continue;
+    }
+    outside.reset();
     const double gradient_norm = norm(gradient_);
     if (auto stop = nudged.fault(value, gradient_, gradient_norm, state.iteration + 1)) {
       if (stop->status == Status::diverged) continue;  // a finite gradient too long for its norm: too far
@@ -35,6 +40,7 @@ std::optional<Stop> Backtracking<V>::search(Nudged<V>& nudged, State<V>& state, 
     state.gradient_norm = gradient_norm;
     return {};
   }
+  if (outside) return outside;  // however short the step
   return Stop{Status::stalled,
               fmt::format("no step decreases the loss: slope {:.3g}, lengths {:.3g} to {:.3g}, last trial "
                           "{:.10g}",

@@ -18,6 +18,7 @@ FixedPoint<V>::FixedPoint(Equilibrium<V>& problem, MinimiserOptions options, Fix
       best_residual_(Space<V>::zeros_like(phi_)) {
   options_.validate().throw_if_any();
   method_.validate().throw_if_any();
+  require_unconstrained(problem, name());
   for (long i = 0; i < method_.memory; ++i) {
     phi_differences_.push_back(Space<V>::zeros_like(phi_));
     residual_differences_.push_back(Space<V>::zeros_like(phi_));

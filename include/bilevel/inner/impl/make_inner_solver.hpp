@@ -1,13 +1,15 @@
 #pragma once
 
-#include <bilevel/inner/make_inner_solver.hpp>
 #include <bilevel/inner/impl/adam.hpp>
 #include <bilevel/inner/impl/backtracking_descent.hpp>
+#include <bilevel/inner/impl/constrained.hpp>
 #include <bilevel/inner/impl/fixed_point.hpp>
 #include <bilevel/inner/impl/lbfgs.hpp>
 #include <bilevel/inner/impl/minimiser.hpp>
 #include <bilevel/inner/impl/newton.hpp>
+#include <bilevel/inner/impl/newton_krylov.hpp>
 #include <bilevel/inner/impl/trust_region.hpp>
+#include <bilevel/inner/make_inner_solver.hpp>
 
 namespace bilevel {
 
@@ -30,7 +32,19 @@ struct StepMaker {
   Made operator()(const NewtonOptions& o) const { return std::make_unique<Newton<V>>(o); }
   Made operator()(const TrustRegionOptions& o) const { return std::make_unique<TrustRegion<V>>(o); }
   Made operator()(const FixedPointOptions& o) const { refuse_step(o); }
+  Made operator()(const NewtonKrylovOptions& o) const { refuse_step(o); }
 };
+
+/// A solver that asks for a residual only; null where the choice minimises.
+template <Vector V>
+std::unique_ptr<InnerSolver<V>> make_residual_solver(const InnerChoice& choice, Equilibrium<V>& problem,
+                                                     const MinimiserOptions& options) {
+  if (const auto* fixed_point = std::get_if<FixedPointOptions>(&choice))
+    return std::make_unique<FixedPoint<V>>(problem, options, *fixed_point);
+  if (const auto* newton = std::get_if<NewtonKrylovOptions>(&choice))
+    return std::make_unique<NewtonKrylov<V>>(problem, options, *newton);
+  return nullptr;
+}
 
 }  // namespace detail
 
@@ -47,16 +61,20 @@ std::unique_ptr<Step<V>> make_step(std::string_view name) {
 template <Vector V>
 std::unique_ptr<InnerSolver<V>> make_inner_solver(const InnerChoice& choice, Problem<V>& problem,
                                                   const MinimiserOptions& options) {
-  if (const auto* fixed_point = std::get_if<FixedPointOptions>(&choice))
-    return std::make_unique<FixedPoint<V>>(problem, options, *fixed_point);
+  if (!problem.phi_constraints().empty()) {
+    if (std::holds_alternative<NewtonOptions>(choice))
+      return std::make_unique<Constrained<V>>(problem, options, ConstrainedOptions{.second_order = true});
+    if (std::holds_alternative<LbfgsOptions>(choice))
+      return std::make_unique<Constrained<V>>(problem, options, ConstrainedOptions{.second_order = false});
+  }
+  if (auto settling = detail::make_residual_solver<V>(choice, problem, options)) return settling;
   return std::make_unique<Minimiser<V>>(problem, make_step<V>(choice), options);
 }
 
 template <Vector V>
 std::unique_ptr<InnerSolver<V>> make_inner_solver(const InnerChoice& choice, Equilibrium<V>& problem,
                                                   const MinimiserOptions& options) {
-  if (const auto* fixed_point = std::get_if<FixedPointOptions>(&choice))
-    return std::make_unique<FixedPoint<V>>(problem, options, *fixed_point);
+  if (auto settling = detail::make_residual_solver<V>(choice, problem, options)) return settling;
   detail::refuse_residual(choice);
 }
 

@@ -14,6 +14,7 @@ Minimiser<V>::Minimiser(Problem<V>& problem, std::unique_ptr<Step<V>> step, Mini
       best_(Space<V>::zeros_like(state_.phi)) {
   if (!step_) throw InvalidInput("minimiser: the step is null");
   options_.validate().throw_if_any();
+  require_unconstrained<V>(problem, step_->name());
 }
 
 template <Vector V>

@@ -82,7 +82,7 @@ std::optional<Stop> TrustRegion<V>::advance(Nudged<V>& nudged, State<V>& state) 
     Space<V>::copy(state.phi, phi);
     Space<V>::axpy(1, p, phi);
     const double value = nudged.value_and_gradient(phi, gradient);
-    const bool outside = value == std::numeric_limits<double>::infinity();
+    const bool outside = nudged.outside(value);
     const double gradient_norm = outside ? unknown : norm(gradient);
     if (!outside)
       if (auto stop = nudged.fault(value, gradient, gradient_norm, state.iteration + 1)) return stop;
@@ -107,11 +107,13 @@ std::optional<Stop> TrustRegion<V>::advance(Nudged<V>& nudged, State<V>& state) 
     }
     if (!(radius_ >
           0.5 * unit_roundoff<V>() * std::max(norm(state.phi), std::numeric_limits<float>::min() * 1.0)) ||
-        !(model.predicted > 0))
+        !(model.predicted > 0)) {
+      if (outside && std::isnan(value)) return nudged.fault(value, gradient, unknown, state.iteration + 1);
       return Stop{Status::stalled,
                   fmt::format("no step decreases the loss: radius {:.3g}, predicted decrease {:.3g}, value "
                               "{:.10g} at the trial",
                               radius_, model.predicted, value)};
+    }
   }
 }
 

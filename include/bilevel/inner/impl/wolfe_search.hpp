@@ -14,7 +14,13 @@ std::optional<Stop> WolfeSearch<V>::evaluate(Nudged<V>& nudged, const State<V>& 
   Space<V>::copy(state.phi, phi_);
   Space<V>::axpy(length, direction, phi_);
   trial_ = {length, nudged.value_and_gradient(phi_, gradient_), unknown};
-  if (trial_.value == std::numeric_limits<double>::infinity()) return {};
+  if (nudged.outside(trial_.value)) {
+    if (std::isnan(trial_.value))
+      outside_ = nudged.fault(trial_.value, gradient_, unknown, state.iteration + 1);
+    trial_.value = everywhere;
+    return {};
+  }
+  outside_.reset();
   gradient_norm_ = norm(gradient_);
   trial_.slope = Space<V>::dot(gradient_, direction);
   return nudged.fault(trial_.value, gradient_, gradient_norm_, state.iteration + 1);
@@ -53,6 +59,7 @@ template <Vector V>
 std::optional<Stop> WolfeSearch<V>::search(Nudged<V>& nudged, State<V>& state, const V& direction,
                                            double slope, double first) {
   const double noise = state.value_noise();
+  outside_.reset();
   const double longest = 3 * state.reach / norm(direction);
   const auto allowed = [&](double length) { return state.value + sufficient_decrease * length * slope; };
 
@@ -94,6 +101,7 @@ std::optional<Stop> WolfeSearch<V>::search(Nudged<V>& nudged, State<V>& state, c
     if (auto stop = evaluate(nudged, state, direction, low.length)) return stop;
     if (trial_.value < state.value) return accept(state), std::nullopt;
   }
+  if (outside_) return outside_;
   return Stop{Status::stalled,
               fmt::format("no step satisfies the Wolfe conditions: slope {:.3g}, last length {:.3g} with "
                           "value {:.10g} and slope {:.3g}",

@@ -41,6 +41,7 @@ class KinkSearch {
 
   KinkSearch(const Box& box, double tolerance) : box_(box), tolerance_(tolerance) {}
 
+  void set_tolerance(double tolerance) { tolerance_ = tolerance; }
   bool active() const { return base_.size() > 0; }
   /// Starts around a point and says where to evaluate first.
   Eigen::VectorXd begin(Nearby point, double value);

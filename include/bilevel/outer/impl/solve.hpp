@@ -1,7 +1,7 @@
 #pragma once
 
-#include <bilevel/outer/solve.hpp>
 #include <bilevel/outer/impl/kink.hpp>
+#include <bilevel/outer/solve.hpp>
 
 namespace bilevel {
 
@@ -33,11 +33,17 @@ class OuterRun {
   /// The verdict with the norm that counts here, that of the projected gradient: components held by a bound
   /// do not make the others more accurate.
   void judge(Certificate& certificate, const Eigen::VectorXd& theta, const Eigen::VectorXd& gradient,
-             bool phases_converged) const;
+             double outer_value, bool phases_converged);
   /// Errors of the gradient below this do not matter at present.
   double error_that_matters() const {
-    return now_.accepted && !kink_.active()
-               ? std::max(0.1 * now_.accepted->gradient_norm, options_.gradient_tolerance)
+    return now_.accepted && !kink_.active() ? std::max(trust() * now_.accepted->gradient_norm, tolerance())
+                                            : tolerance();
+  }
+  /// The norm of the projected gradient to reach, at the scale of the first point.
+  double tolerance() const {
+    // NaN and zero are no scale at all.
+    return scale_ > 0 && scale_ < options_.ordinary_scale
+               ? options_.gradient_tolerance * (scale_ / options_.ordinary_scale)
                : options_.gradient_tolerance;
   }
   /// Halfway: is the gradient good enough to act on, or shall the phases be repeated more accurately?
@@ -49,6 +55,8 @@ class OuterRun {
   Summary finish();
 
  private:
+  double trust() const { return std::isnan(options_.trust) ? Certificate::usual_trust : options_.trust; }
+  void find_scale();
   Move advance(const AcceptedPoint& point, bool finite);
   void begin_kink_search();
   bool crawls() const;
@@ -66,6 +74,8 @@ class OuterRun {
   Summary summary_;
   Stopwatch watch_;
   double seconds_before_ = 0, seconds_durable_ = -everywhere;
+  double scale_ = unknown;       // of loss and gradient at the first point that was finite
+  bool scale_is_final_ = false;  // until then it is that of a first, less accurate estimate
   double begun_inner_ = unknown, begun_adjoint_ = unknown;  // tolerances when the evaluation began
   std::string checkpoint_problem_, trouble_;
 };
@@ -82,7 +92,10 @@ Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, con
   Warm<V> last, accepted;
   detail::OuterRun run(options, estimator.name(), optimizer, host_copy(start),
                        // Copies: an estimator may hand out vectors whose elements it goes on using.
-                       {.accept = [&] { accepted = {duplicate(*last.phi), duplicate(*last.pi)}; },
+                       {.accept =
+                            [&] {
+                              accepted = {duplicate(*last.phi), duplicate(*last.pi)};
+                            },
                         .to_host =
                             [&](AcceptedPoint& point) {
                               point.phi = host_copy(*accepted.phi);
@@ -106,14 +119,14 @@ Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, con
     Estimate<V> e;
     Cost cost;
     Eigen::VectorXd gradient;
-    estimator.set_outer_tolerance(run.error_that_matters());
     do {
+      estimator.set_outer_tolerance(run.error_that_matters());
       estimator.set_tolerances(run.inner_tolerance(), run.adjoint_tolerance());
       e = estimator.estimate(theta, warm);
       cost += e.cost;
       if (options.warm_start) warm = {e.phi, e.pi};
       gradient = host_copy(e.gradient);
-      run.judge(e.certificate, run.theta(), gradient, succeeded(e.status));
+      run.judge(e.certificate, run.theta(), gradient, e.outer_value, succeeded(e.status));
       // Half an evaluation is none: a resumed run repeats it.
       if (const auto why = stop_wanted(options.stop); why && !succeeded(e.status)) {
         run.abandon(*why);

@@ -1,0 +1,158 @@
+// Trust as an option, element by element, in any unit of the outer loss; and what is right and has to be
+// known.
+#include <gtest/gtest.h>
+
+#include <bilevel/bilevel.hpp>
+#include <bilevel/problems/quadratic.hpp>
+#include <bilevel/space/decompositions.hpp>
+#include <conformance/recurrent_net.hpp>
+
+namespace bilevel {
+namespace trust_share_test {
+
+using Vec = Eigen::VectorXd;
+using Mat = Eigen::MatrixXd;
+
+TEST(TrustShare, TheVerdictFollowsTheShareThatIsAskedFor) {
+  Certificate c;
+  c.kind = Kind::estimated;
+  c.bound = 0.05;
+  c.judge(1, 0, true);
+  EXPECT_EQ(c.verdict, Verdict::trusted);
+  c.trust = 0.01;
+  c.judge(1, 0, true);
+  EXPECT_EQ(c.verdict, Verdict::doubtful);
+  c.bound = 0.01;
+  c.judge(1, 0, true);
+  EXPECT_EQ(c.verdict, Verdict::trusted);
+  c.at_best = Verdict::doubtful;
+  c.judge(1, 0, true);
+  EXPECT_EQ(c.verdict, Verdict::doubtful);
+  c.bound = 2;
+  c.judge(1, 0, true);
+  EXPECT_EQ(c.verdict, Verdict::untrusted);
+}
+
+TEST(TrustShare, ALossInTinyUnitsIsJudgedByItsOwnSize) {
+  for (const double unit : {1.0, 1e-7, 1e-20}) {
+    SCOPED_TRACE(unit);
+    Certificate c;
+    c.kind = Kind::estimated;
+    c.bound = 0.5 * unit;
+    c.judge(unit, 1e-6 * std::min(1.0, unit), true, unit);
+    EXPECT_EQ(c.verdict, Verdict::doubtful);
+    // The absolute tolerance would have waved it through.
+    c.judge(unit, 1e-6, true, unit);
+    EXPECT_EQ(c.verdict, Verdict::doubtful);
+    c.bound = 1e-9 * unit;
+    c.judge(1e-8 * unit, 1e-6, true, unit);
+    EXPECT_EQ(c.verdict, Verdict::trusted);
+  }
+}
+
+TEST(TrustShare, ElementsThatAreSmallBesideTheBoundAreNotKnown) {
+  Certificate c;
+  c.kind = Kind::rigorous;
+  c.bound = 0.01;
+  const Vec gradient = (Vec(4) << 3, 0.1, 0.05, -0.2).finished();
+  c.judge(gradient.norm(), 0, true);
+  EXPECT_EQ(trusted_elements(c, gradient), (std::vector<bool>{true, true, false, true}));
+  c.trust = 0.05;
+  c.judge(gradient.norm(), 0, true);
+  EXPECT_EQ(trusted_elements(c, gradient), (std::vector<bool>{true, false, false, true}));
+  c.judge(gradient.norm(), 0, false);  // doubtful
+  EXPECT_EQ(trusted_elements(c, gradient), (std::vector<bool>{false, false, false, false}));
+}
+
+TEST(TrustShare, AnEstimatorIsToldByItsOptions) {
+  const auto problem = problems::make("log-cosh", {.seed = 2});
+  const auto inner = make_inner_solver<Vec>("newton", *problem, {.gradient_tolerance = 1e-4});
+  const Vec theta = problem->initial_theta();
+  const auto verdict = [&](double trust) {
+    return make_estimator<Vec>("implicit-direct", *problem, *inner, {.certificate = {.trust = trust}})
+        ->estimate(theta, {})
+        .certificate;
+  };
+  const Certificate loose = verdict(0.1), tight = verdict(1e-14);
+  EXPECT_EQ(loose.verdict, Verdict::trusted) << loose.bound;
+  EXPECT_EQ(loose.trust, 0.1);
+  EXPECT_EQ(tight.trust, 1e-14);
+  // outer_tolerance counts as zero beside it.
+  EXPECT_TRUE(tight.verdict != Verdict::trusted || tight.bound <= 1e-6);
+  EXPECT_THROW(verdict(0), InvalidInput);
+  EXPECT_THROW(verdict(1.5), InvalidInput);
+}
+
+/// The recurrent net's rest and gradient by brute force.
+Vec true_gradient(conformance::RecurrentNet& net, const Vec& theta, const Vec& phi) {
+  std::unique_ptr<Curvature<Vec>> c;
+  net.linearise(phi, theta, 0, c);
+  const Mat j = dense_matrix(*c, phi), chi = dense_cross(*c, phi, theta);
+  Vec g = phi, t = theta;
+  net.outer(phi, theta, {.phi = &g, .theta = &t});
+  return t - chi.transpose() * j.transpose().partialPivLu().solve(g);
+}
+
+TEST(KnownSingularValue, OfEquilibriaBeyondTwoHundredVariables) {
+  for (const Index units : {250, 1100}) {
+    auto net = conformance::random_net(5, units, 3);
+    auto& settling = static_cast<Equilibrium<Vec>&>(net);
+    const auto inner = make_inner_solver<Vec>("newton-krylov", settling, {.gradient_tolerance = 1e-12});
+    for (const char* method : {"implicit-gmres", "implicit-direct"}) {
+      SCOPED_TRACE(testing::Message() << units << " units, " << method);
+      const auto e = make_estimator<Vec>(method, settling, *inner)->estimate(net.initial_theta(), {});
+      EXPECT_EQ(e.certificate.verdict, Verdict::trusted) << e.certificate.reason << "; " << e.message;
+      EXPECT_EQ(e.certificate.kind, Kind::estimated);
+      const Vec truth = true_gradient(net, net.initial_theta(), e.phi);
+      EXPECT_LE((e.gradient - truth).norm(), e.certificate.bound);
+      EXPECT_LE((e.gradient - truth).norm(), 1e-8 * truth.norm());
+      std::unique_ptr<Curvature<Vec>> c;
+      net.linearise(e.phi, net.initial_theta(), 0, c);
+      const Mat jacobian = dense_matrix(*c, e.phi);
+      const double smallest = std::sqrt(symmetric_eigenvalues(jacobian.transpose() * jacobian)[0]);
+      EXPECT_NEAR(e.certificate.mu, smallest, 0.05 * smallest) << e.certificate.mu_source;
+    }
+  }
+}
+
+/// Products and nothing else, ill-conditioned: what Lanczos does not see the factor of phase 2 does.
+TEST(KnownSingularValue, OfIllConditionedProblemsThatOfferProductsOnly) {
+  for (const double condition : {1e4, 1e6})
+    for (const Index size : {300, 1050}) {
+      if (size > 1000 && condition > 1e4) continue;
+      auto quadratic =
+          problems::Quadratic::random({.phi = size, .theta = 4, .condition = condition, .seed = 7});
+      Functions<Vec> f;
+      f.initial_phi = [&] { return quadratic.initial_phi(); };
+      f.initial_theta = [&] { return quadratic.initial_theta(); };
+      f.inner = [&](const Vec& p, const Vec& t, Wanted<Vec> w) { return quadratic.inner(p, t, w); };
+      f.outer = [&](const Vec& p, const Vec& t, Wanted<Vec> w) { return quadratic.outer(p, t, w); };
+      std::unique_ptr<Curvature<Vec>> c;
+      const auto at = [&](const Vec& p, const Vec& t, double beta) -> Curvature<Vec>& {
+        quadratic.linearise(p, t, beta, c);
+        return *c;
+      };
+      f.hessian_times = [&](const Vec& p, const Vec& t, double b, const Vec& v, Vec& out) {
+        at(p, t, b).times(v, out);
+      };
+      f.cross_times = [&](const Vec& p, const Vec& t, double b, const Vec& v, Vec& out) {
+        at(p, t, b).cross_times(v, out);
+      };
+      f.cross_apply = [&](const Vec& p, const Vec& t, double b, const Vec& v, Vec& out) {
+        at(p, t, b).cross_apply(v, out);
+      };
+      auto problem = make_problem(f);
+      const auto inner = make_inner_solver<Vec>("newton", problem, {.gradient_tolerance = 1e-11});
+      const Vec truth = *quadratic.outer_gradient(quadratic.initial_theta());
+      for (const char* method : {"implicit-direct", "implicit-cg"}) {
+        if (size > 1000 && std::string_view(method) == "implicit-cg") continue;  // nobody has a factor
+        SCOPED_TRACE(testing::Message() << "condition " << condition << ", size " << size << ", " << method);
+        const auto e = make_estimator<Vec>(method, problem, *inner)->estimate(problem.initial_theta(), {});
+        EXPECT_EQ(e.certificate.verdict, Verdict::trusted) << e.certificate.reason << "; " << e.message;
+        EXPECT_LE((e.gradient - truth).norm(), e.certificate.bound);
+      }
+    }
+}
+
+}  // namespace trust_share_test
+}  // namespace bilevel
