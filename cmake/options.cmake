@@ -11,6 +11,8 @@ option(BILEVEL_NAN_EIGEN "Fill new Eigen matrices with NaN, for users of the lib
 option(BILEVEL_ALLOCATION_GUARD "Let Eigen forbid allocations at run time (needs assertions)" OFF)
 set(BILEVEL_NGSPICE AUTO CACHE STRING "Settle circuits by ngspice: ON, OFF, or AUTO for where it is found")
 set_property(CACHE BILEVEL_NGSPICE PROPERTY STRINGS AUTO ON OFF)
+set(BILEVEL_TORCH AUTO CACHE STRING "Tensors of LibTorch: ON, OFF, or AUTO for where it is found")
+set_property(CACHE BILEVEL_TORCH PROPERTY STRINGS AUTO ON OFF)
 set(BILEVEL_SANITIZE "" CACHE STRING "Sanitisers: address,undefined or thread; empty for none")
 
 if(PROJECT_IS_TOP_LEVEL)

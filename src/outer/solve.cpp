@@ -139,9 +139,10 @@ std::string OuterRun::write(bool durable) {
 
 void OuterRun::judge(Certificate& certificate, const Eigen::VectorXd& theta, const Eigen::VectorXd& gradient,
                      bool phases_converged) const {
-  const double norm = gradient.allFinite() ? options_.box.projected_gradient_norm(theta, gradient) : unknown;
+  const double length =
+      gradient.allFinite() ? options_.box.projected_gradient_norm(theta, gradient) : unknown;
   // Around a kink large gradients are added up to a small one: their errors must be small beside that.
-  certificate.judge(kink_.active() && !std::isnan(norm) ? 0 : norm, options_.gradient_tolerance,
+  certificate.judge(kink_.active() && !std::isnan(length) ? 0 : length, options_.gradient_tolerance,
                     phases_converged);
 }
 
@@ -247,11 +248,11 @@ bool OuterRun::end_evaluation(AcceptedPoint point, Status status, const std::str
                 : status == Status::converged ? Status::not_finite
                                               : status,
                 message);
-  const double norm = now_.accepted->gradient_norm;
+  const double length = now_.accepted->gradient_norm;
   const std::string where =
-      fmt::format("projected gradient norm {:.3g} after {} iterations", norm, now_.iterations);
+      fmt::format("projected gradient norm {:.3g} after {} iterations", length, now_.iterations);
   const Certificate& c = now_.accepted->certificate;
-  const bool small = norm <= options_.gradient_tolerance;
+  const bool small = length <= options_.gradient_tolerance;
   if (small && c.verdict == Verdict::trusted)
     return stop(Status::converged, fmt::format("{} (asked for {:.3g}); {} error bound {:.3g}", where,
                                                options_.gradient_tolerance, name(c.kind), c.bound));
@@ -264,9 +265,10 @@ bool OuterRun::end_evaluation(AcceptedPoint point, Status status, const std::str
         Status::converged,
         fmt::format(
             "stationary within {:.0e} of θ, where the outer loss has a kink or bends sharply, after {} "
-            "iterations: {} gradients there combine to norm {:.3g} (asked for {:.3g}; that at θ has {:.3g}); "
+            "iterations: {} gradients there combine to norm {:.3g} (asked for {:.3g}; that at θ has "
+            "{:.3g}); "
             "{} error bound {:.3g}",
-            least.radius, now_.iterations, least.gradients, least.norm, options_.gradient_tolerance, norm,
+            least.radius, now_.iterations, least.gradients, least.norm, options_.gradient_tolerance, length,
             name(c.kind), c.bound));
   }
   if (finding_ == KinkSearch::Finding::nothing) {
