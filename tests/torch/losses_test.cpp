@@ -9,6 +9,7 @@
 #include <torch/torch.h>
 
 #include <bilevel/bilevel.hpp>
+#include <bilevel/problems/logistic.hpp>
 #include <bilevel/torch/algorithms.hpp>
 #include <bilevel/torch/losses.hpp>
 #include <bilevel/torch/row_sampler.hpp>

@@ -191,7 +191,7 @@ void ImplicitLayerImpl::judge(const Tensor& phi, const Tensor& mapped) {
     report_->status = Status::stalled;
 }
 
-Tensor ImplicitLayerImpl::forward(const Tensor& x, const Tensor& start) {
+Tensor ImplicitLayerImpl::forward_from(const Tensor& x, const Tensor& start) {
   if (!start.defined() || start.dim() == 0 || start.numel() == 0)
     throw InvalidInput("torch::ImplicitLayer: the start phi needs a first dimension that counts samples");
   if (start.scalar_type() != at::kFloat && start.scalar_type() != at::kDouble)

@@ -91,9 +91,9 @@ class ImplicitLayerImpl : public ::torch::nn::Module {
                                                    ImplicitLayerOptions options);
 
   /// Settles from `start`, which says what shape, type (float32, float64) and device φ has.
-  Tensor forward(const Tensor& x, const Tensor& start);
+  Tensor forward_from(const Tensor& x, const Tensor& start);
   /// The same from zeros, where φ has the shape of x.
-  Tensor forward(const Tensor& x) { return forward(x, at::zeros_like(x.detach())); }
+  Tensor forward(const Tensor& x) { return forward_from(x, at::zeros_like(x.detach())); }
 
   /// Of the last batch. Its second phase is filled in by the backward pass.
   const LayerReport& report() const { return *report_; }
