@@ -6,7 +6,7 @@
 
 int main() {
   torch::manual_seed(3);
-  const auto cell = torch::nn::Linear(16, 16);
+  const auto cell = torch::nn::Linear(16, 16).ptr();
   {
     const torch::NoGradGuard guard;
     cell->weight.mul_(0.3);
@@ -15,7 +15,7 @@ int main() {
       [cell](const torch::Tensor& phi, const torch::Tensor& x) {
         return torch::tanh(cell->forward(phi) + x);
       },
-      std::vector<std::shared_ptr<torch::nn::Module>>{cell.ptr()},
+      std::vector<std::shared_ptr<torch::nn::Module>>{cell},
       bilevel::torch::ImplicitLayerOptions{
           .tolerance = 1e-5, .adjoint_tolerance = 1e-4, .jacobian_directions = 1});
   torch::nn::Sequential network(torch::nn::Linear(2, 16), settle, torch::nn::Linear(16, 1));

@@ -97,7 +97,9 @@ TEST(TorchImplicitLayer, DerivativesAreDifferencesOfTheWholeSolve) {
   for (const std::uint64_t seed : {3, 4}) {
     Net net(seed);
     ImplicitLayer layer(net.map(), to_the_last_digits());
-    const auto loss = [&] { return (layer->forward_from(net.x, net.start()) * net.above).sum().item<double>(); };
+    const auto loss = [&] {
+      return (layer->forward_from(net.x, net.start()) * net.above).sum().item<double>();
+    };
     layer->forward_from(net.x, net.start()).backward(net.above);
     for (const auto& [what, leaf] : std::initializer_list<std::pair<const char*, Tensor>>{
              {"x", net.x}, {"W", net.w}, {"U", net.u}, {"b", net.b}}) {
@@ -127,7 +129,8 @@ TEST(TorchImplicitLayer, FloatsSettleToTheirOwnAccuracy) {
     *to = from->detach().to(at::kDouble).requires_grad_();
   ImplicitLayer layer(net.map(), ImplicitLayerOptions{.tolerance = 1e-6, .adjoint_tolerance = 1e-5});
   ImplicitLayer truth(exact.map(), to_the_last_digits());
-  const Tensor phi = layer->forward_from(net.x, net.start()), expected = truth->forward_from(exact.x, exact.start());
+  const Tensor phi = layer->forward_from(net.x, net.start()),
+               expected = truth->forward_from(exact.x, exact.start());
   EXPECT_EQ(layer->report().status, Status::converged) << layer->report().message;
   EXPECT_LE((phi - expected).abs().max().item<double>(), 1e-5);
   phi.backward(net.above);
@@ -172,8 +175,8 @@ TEST(TorchImplicitLayer, AnArgminIsDifferentiatedToo) {
 }
 
 TEST(TorchImplicitLayer, EachSampleHasItsStatus) {
-  // φ ← cφ + x: c is 0.5 for the first sample, 3 for the second (away from everything), NaN for the third.
-  const Tensor c = ::torch::tensor({{0.5}, {3.0}, {std::nan("")}}, at::kDouble);
+  // φ ← cφ + x: c is 0.5 for the first sample, 1.2 for the second (away from everything), NaN for the third.
+  const Tensor c = ::torch::tensor({{0.5}, {1.2}, {std::nan("")}}, at::kDouble);
   const auto report_of = [](const Tensor& factors) {
     ImplicitLayer layer([=](const Tensor& phi, const Tensor& x) { return factors * phi + x; },
                         ImplicitLayerOptions{.inner = FixedPointOptions{.memory = 0}, .max_iterations = 30});
@@ -275,13 +278,13 @@ TEST(TorchImplicitLayer, ThePenaltyIsThatOfTheJacobian) {
 
 TEST(TorchImplicitLayer, IsAModuleInsideOfANetwork) {
   ::torch::manual_seed(13);
-  const auto cell = ::torch::nn::Linear(4, 4);
+  const auto cell = ::torch::nn::Linear(4, 4).ptr();
   {
     const at::NoGradGuard guard;
     cell->weight.mul_(0.3);
   }
   ImplicitLayer layer([=](const Tensor& phi, const Tensor& x) { return at::tanh(cell->forward(phi) + x); },
-                      std::vector<std::shared_ptr<::torch::nn::Module>>{cell.ptr()},
+                      std::vector<std::shared_ptr<::torch::nn::Module>>{cell},
                       ImplicitLayerOptions{.tolerance = 1e-6});
   ::torch::nn::Sequential network(::torch::nn::Linear(3, 4), layer, ::torch::nn::Linear(4, 1));
   EXPECT_EQ(network->parameters().size(), 6U);
@@ -305,7 +308,8 @@ TEST(TorchImplicitLayer, WhatItCannotDoIsSaid) {
   const auto said = [](auto&& work) { return refusal(work); };
   ImplicitLayer layer(net.map());
   EXPECT_NE(said([&] { layer->forward_from(net.x, Tensor()); }).find("first dimension"), std::string::npos);
-  EXPECT_NE(said([&] { layer->forward_from(net.x, net.start().to(at::kHalf)); }).find("Half"), std::string::npos);
+  EXPECT_NE(said([&] { layer->forward_from(net.x, net.start().to(at::kHalf)); }).find("Half"),
+            std::string::npos);
   EXPECT_NE(said([&] { layer->forward_from(net.x, net.start().to(at::kMeta)); }).find("phi on meta"),
             std::string::npos);
   EXPECT_NE(said([&] {
@@ -318,7 +322,8 @@ TEST(TorchImplicitLayer, WhatItCannotDoIsSaid) {
   ImplicitLayer wide([](const Tensor& phi, const Tensor&) { return at::cat({phi, phi}); });
   EXPECT_NE(said([&] { wide->forward_from(net.x, net.start()); }).find("shape"), std::string::npos);
   ImplicitLayer energies = ImplicitLayer::argmin([](const Tensor& phi, const Tensor&) { return phi.pow(2); });
-  EXPECT_NE(said([&] { energies->forward_from(net.x, net.start()); }).find("not a scalar"), std::string::npos);
+  EXPECT_NE(said([&] { energies->forward_from(net.x, net.start()); }).find("not a scalar"),
+            std::string::npos);
 }
 
 TEST(TorchImplicitLayer, SecondDerivativesAreRefused) {

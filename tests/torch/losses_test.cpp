@@ -49,7 +49,8 @@ double apart(const Tensor& ours, const Vec& expected) {
 /// The native logistic, and the same as two functions.
 struct Logistic {
   explicit Logistic(std::uint64_t seed)
-      : native(problems::Logistic::random({.rows = 60, .validation_rows = 40, .features = 8, .seed = seed})),
+      : native(problems::Logistic::random(
+            {.rows = 60, .validation_rows = 40, .features = 8, .strong = 2, .group = 4, .seed = seed})),
         x(matrix(native.x())),
         y(tensor(native.labels())),
         validation_x(matrix(native.validation_x())),

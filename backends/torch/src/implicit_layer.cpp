@@ -59,6 +59,27 @@ class Pullback final : public LinearOperator<V> {
   bool symmetric_;
 };
 
+/// f, whose failures and shapes are looked at.
+ImplicitLayerImpl::Map checked(ImplicitLayerImpl::Map map) {
+  if (!map) throw InvalidInput("torch::ImplicitLayer: the function is empty");
+  return [map = std::move(map)](const Tensor& phi, const Tensor& x) {
+    Tensor mapped;
+    try {
+      mapped = map(phi, x);
+    } catch (const c10::Error& error) {
+      throw InvalidInput(
+          fmt::format("torch::ImplicitLayer: the function failed: {}", error.what_without_backtrace()));
+    }
+    if (!mapped.defined() || mapped.sizes() != phi.sizes() || mapped.scalar_type() != phi.scalar_type())
+      throw InvalidInput(
+          fmt::format("torch::ImplicitLayer: f(phi, x) is {} of shape [{}], phi is {} of shape [{}]",
+                      mapped.defined() ? c10::toString(mapped.scalar_type()) : "undefined",
+                      mapped.defined() ? fmt::format("{}", fmt::join(mapped.sizes(), ", ")) : "",
+                      c10::toString(phi.scalar_type()), fmt::join(phi.sizes(), ", ")));
+    return mapped;
+  };
+}
+
 /// Lengths of the samples of a batch.
 Tensor lengths(const Tensor& x) {
   return x.reshape({x.size(0), -1}).to(at::kDouble).norm(2, 1);
@@ -88,12 +109,11 @@ Verdict LayerReport::verdict() const {
 ImplicitLayerImpl::ImplicitLayerImpl(Map map, Energy energy,
                                      std::vector<std::shared_ptr<::torch::nn::Module>> modules,
                                      ImplicitLayerOptions options)
-    : map_(std::move(map)), energy_(std::move(energy)), options_(std::move(options)) {
+    : map_(checked(std::move(map))), energy_(std::move(energy)), options_(std::move(options)) {
   Violations v = options_.validate();
   v.require(energy_ || !minimises(options_.inner), "inner", bilevel::name(options_.inner),
             "minimises, and a map has nothing to minimise: take a FixedPoint, or argmin of an energy");
   v.throw_if_any();
-  if (!map_) throw InvalidInput("torch::ImplicitLayer: the function is empty");
   for (std::size_t i = 0; i < modules.size(); ++i) register_module(fmt::format("part{}", i), modules[i]);
 }
 
@@ -168,9 +188,6 @@ V ImplicitLayerImpl::settle(const Tensor& x, const V& start) {
 /// Status and residual of each sample.
 void ImplicitLayerImpl::judge(const Tensor& phi, const Tensor& mapped) {
   const at::NoGradGuard guard;
-  if (mapped.sizes() != phi.sizes())
-    throw InvalidInput(fmt::format("torch::ImplicitLayer: f(phi, x) has shape [{}], phi [{}]",
-                                   fmt::join(mapped.sizes(), ", "), fmt::join(phi.sizes(), ", ")));
   report_->residuals = lengths(phi - mapped) / lengths(phi).clamp_min(1);
   std::vector<double> residuals(static_cast<std::size_t>(phi.size(0)));
   elements::to_host(report_->residuals, residuals.data());
