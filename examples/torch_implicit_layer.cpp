@@ -7,13 +7,11 @@
 int main() {
   torch::manual_seed(3);
   const auto cell = torch::nn::Linear(16, 16).ptr();
-  {
-    const torch::NoGradGuard guard;
-    cell->weight.mul_(0.3);
-  }
   bilevel::torch::ImplicitLayer settle(
       [cell](const torch::Tensor& phi, const torch::Tensor& x) {
-        return torch::tanh(cell->forward(phi) + x);
+        // At most 0.9 in norm: there is one φ, and it is reached from anywhere.
+        const auto w = 0.9 * cell->weight / cell->weight.norm().clamp_min(1);
+        return torch::tanh(phi.matmul(w) + cell->bias + x);
       },
       std::vector<std::shared_ptr<torch::nn::Module>>{cell},
       bilevel::torch::ImplicitLayerOptions{
@@ -23,12 +21,12 @@ int main() {
   // Exclusive or, softly.
   const auto x = 2 * torch::rand({256, 2}) - 1;
   const auto y = (x.select(1, 0) * x.select(1, 1) > 0).to(torch::kFloat).unsqueeze(1);
-  torch::optim::Adam adam(network->parameters(), torch::optim::AdamOptions(0.01));
+  torch::optim::Adam adam(network->parameters(), torch::optim::AdamOptions(0.02));
   bool trusted = true;
-  for (int step = 0; step < 300; ++step) {
+  for (int step = 0; step < 200; ++step) {
     adam.zero_grad();
-    const auto loss =
-        torch::binary_cross_entropy_with_logits(network->forward(x), y) + 0.01 * settle->jacobian_penalty();
+    const auto out = network->forward(x);
+    const auto loss = torch::binary_cross_entropy_with_logits(out, y) + 0.01 * settle->jacobian_penalty();
     loss.backward();
     adam.step();
     trusted = trusted && settle->report().verdict() == bilevel::Verdict::trusted;
