@@ -1,0 +1,28 @@
+// Cholesky's factors by Eigen, where there is no BLAS to be linked.
+
+#include <bilevel/space/cholesky.hpp>
+
+#include <Eigen/Cholesky>
+
+namespace bilevel {
+
+void Cholesky::compute(const Eigen::MatrixXd& matrix) {
+  const Eigen::LLT<Eigen::MatrixXd> llt(matrix);
+  factor_ = llt.matrixLLT();
+  succeeded_ = llt.info() == Eigen::Success && factor_.diagonal().allFinite();
+}
+
+void Cholesky::solve_in_place(Eigen::VectorXd& right) const {
+  const auto lower = factor_.triangularView<Eigen::Lower>();
+  lower.solveInPlace(right);
+  lower.transpose().solveInPlace(right);
+}
+
+double Cholesky::reciprocal_condition() const {
+  if (!succeeded_) return 0;
+  // Of the pivots, squared: never less than that of the matrix.
+  const double ratio = pivots().minCoeff() / pivots().maxCoeff();
+  return ratio * ratio;
+}
+
+}  // namespace bilevel
