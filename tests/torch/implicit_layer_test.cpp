@@ -245,6 +245,16 @@ TEST(TorchImplicitLayer, KeepsTheGraphOfOneEvaluation) {
   EXPECT_EQ(recorded, 1) << "nothing is recorded where nobody asks for a gradient";
 }
 
+TEST(TorchImplicitLayer, FewNumbersAreFetched) {
+  Net net(17);
+  ImplicitLayer layer(net.map(), to_the_last_digits());
+  layer->forward_from(net.x, net.start());
+  const LayerReport& r = layer->report();
+  // An iteration: ‖F‖, ‖φ‖, and what Anderson combines twice.
+  EXPECT_LE(r.synchronisations, 4 * r.iterations + 20);
+  EXPECT_GT(r.iterations, 10);
+}
+
 TEST(TorchImplicitLayer, StartsWarmWhereItIsTold) {
   Net net(9);
   ImplicitLayerOptions options = to_the_last_digits();

@@ -340,6 +340,15 @@ TEST(TorchLosses, RowsThatAreNotThereAreRefused) {
   EXPECT_NE(refusal([&] { whole.subset({}, ::torch::tensor({-1}, at::kLong)); }).find("outer rows"),
             std::string::npos);
   EXPECT_NE(refusal([&] { whole.subset(at::ones({2}), {}); }).find("int64"), std::string::npos);
+  EXPECT_NE(refusal([] {
+              const torch::RowLoss any = [](const Tensors& phi, const Tensors&, const Tensor&) {
+                return phi[0].sum();
+              };
+              Losses<>(any, any,
+                       Start(Tensors{at::ones({1}, at::kDouble)}, Tensors{at::ones({1}, at::kDouble)}),
+                       torch::Rows{.inner = 3, .outer = 0});
+            }).find("rows.outer = 0"),
+            std::string::npos);
   Logistic both(1);
   EXPECT_NE(refusal([&] { both.losses().subset({}, {}); }).find("given by rows"), std::string::npos);
   EXPECT_NE(refusal([] { torch::RowSampler({.rows = 3, .batch = 4}); }).find("batch"), std::string::npos);

@@ -4,6 +4,7 @@
 #include <gradient/vector_conformance.hpp>
 #include <space/space_conformance.hpp>
 
+#include <bilevel/space/dots.hpp>
 #include <bilevel/torch/algorithms.hpp>
 #include <torch/shaped_tensor.hpp>
 
@@ -72,6 +73,17 @@ TEST(TensorSpace, CountsWhatIsFetchedAndNothingElse) {
   EXPECT_EQ(torch::synchronisations(), before + 2);
   host_copy(x);
   EXPECT_EQ(torch::synchronisations(), before + 3);
+}
+
+TEST(TensorSpace, ManyProductsAreFetchedAtOnce) {
+  const at::Tensor x = ::torch::tensor({1., 2.}, at::kDouble), y = ::torch::tensor({3., -1.}, at::kDouble);
+  const std::vector<const at::Tensor*> both{&x, &y};
+  double products[2];
+  const long before = torch::synchronisations();
+  dots<at::Tensor>(x, both, products);
+  EXPECT_EQ(torch::synchronisations(), before + 1);
+  EXPECT_EQ(products[0], 5);
+  EXPECT_EQ(products[1], 1);
 }
 
 TEST(TensorSpace, NothingIsRecorded) {

@@ -20,6 +20,12 @@ RowLoss without_rows(ListLoss loss) {
   };
 }
 
+Rows counted(Rows rows) {
+  Violations v("torch::Losses.rows");
+  v.at_least("inner", rows.inner, 1).at_least("outer", rows.outer, 1).throw_if_any();
+  return rows;
+}
+
 Start single(Start start) {
   if (start.lists)
     throw InvalidInput("torch::Losses: functions of two tensors start at two tensors, not at lists of them");
@@ -59,10 +65,7 @@ Losses<V>::Losses(ListLoss inner, ListLoss outer, Start start, LossesOptions opt
 template <Vector V>
 Losses<V>::Losses(RowLoss inner, RowLoss outer, Start start, Rows rows, LossesOptions options)
     : losses_(std::make_shared<AutogradLosses>(std::move(inner), std::move(outer), start, Space<V>::type,
-                                               rows, std::move(options))) {
-  Violations v("torch::Losses.rows");
-  v.at_least("inner", rows.inner, 1).at_least("outer", rows.outer, 1).throw_if_any();
-}
+                                               counted(rows), std::move(options))) {}
 
 template <Vector V>
 Losses<V>::Losses(std::shared_ptr<AutogradLosses> losses) : losses_(std::move(losses)) {}

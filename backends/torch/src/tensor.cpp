@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -30,11 +31,27 @@ double fetch(const Tensor& scalar) {
 namespace elements {
 
 double dot(const Tensor& x, const Tensor& y) {
-  if (size(x) == 0 && size(y) == 0) return 0;
+  double product = 0;
+  dots(x, {y}, &product);
+  return product;
+}
+
+void dots(const Tensor& x, const Tensors& ys, double* out) {
+  if (ys.empty()) return;
+  if (size(x) == 0) {
+    std::fill_n(out, ys.size(), 0.0);
+    return;
+  }
   const at::NoGradGuard guard;
-  if (x.scalar_type() == at::kDouble) return fetch(at::dot(in_a_row(x), in_a_row(y)));
-  const Tensor a = in_a_row(x).to(at::kDouble);
-  return fetch(at::dot(a, x.is_same(y) ? a : in_a_row(y).to(at::kDouble)));
+  const bool exact = x.scalar_type() == at::kDouble;
+  const Tensor a = exact ? in_a_row(x) : in_a_row(x).to(at::kDouble);
+  Tensors products;
+  for (const Tensor& y : ys)
+    products.push_back(at::dot(a, exact ? in_a_row(y) : x.is_same(y) ? a : in_a_row(y).to(at::kDouble)));
+  if (products.size() == 1)
+    *out = fetch(products.front());
+  else
+    to_host(at::stack(products), out);
 }
 
 void axpy(double a, const Tensor& x, Tensor& y) {

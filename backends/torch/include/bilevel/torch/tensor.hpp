@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <torch/types.h>
@@ -47,6 +48,8 @@ double fetch(const Tensor& scalar);
 namespace elements {
 
 double dot(const Tensor& x, const Tensor& y);
+/// Of x with each, fetched together.
+void dots(const Tensor& x, const Tensors& ys, double* out);
 void axpy(double a, const Tensor& x, Tensor& y);
 void scale(double a, Tensor& x);
 void fill(double a, Tensor& x);
@@ -75,6 +78,11 @@ struct SpaceOfTensors {
   static constexpr at::ScalarType type = sizeof(S) == 4 ? at::kFloat : at::kDouble;
 
   static double dot(const V& x, const V& y) { return elements::dot(tensor_of(x), tensor_of(y)); }
+  static void dots(const V& x, std::span<const V* const> ys, double* out) {
+    Tensors tensors;
+    for (const V* y : ys) tensors.push_back(tensor_of(*y));
+    elements::dots(tensor_of(x), tensors, out);
+  }
   static void axpy(double a, const V& x, V& y) { elements::axpy(a, tensor_of(x), tensor_of(y)); }
   static void scale(double a, V& x) { elements::scale(a, tensor_of(x)); }
   static void fill(double a, V& x) { elements::fill(a, tensor_of(x)); }
