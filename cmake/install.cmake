@@ -8,6 +8,13 @@ install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT lib
 install(EXPORT bilevel NAMESPACE bilevel:: FILE bilevelTargets.cmake
         DESTINATION ${bilevel_package_dir} COMPONENT library)
 
+if(TARGET bilevel_torch)
+  # Apart from the others: who has no LibTorch finds the rest all the same.
+  install(EXPORT bilevelTorch NAMESPACE bilevel:: FILE bilevelTorchTargets.cmake
+          DESTINATION ${bilevel_package_dir} COMPONENT library)
+  install(FILES cmake/FindLibTorch.cmake DESTINATION ${bilevel_package_dir} COMPONENT library)
+endif()
+
 get_target_property(bilevel_type bilevel TYPE)
 if(bilevel_type STREQUAL "STATIC_LIBRARY")
   set(bilevel_is_static ON)

@@ -13,6 +13,8 @@ set(BILEVEL_NGSPICE AUTO CACHE STRING "Settle circuits by ngspice: ON, OFF, or A
 set_property(CACHE BILEVEL_NGSPICE PROPERTY STRINGS AUTO ON OFF)
 set(BILEVEL_ADOLC AUTO CACHE STRING "Differentiate losses written as functions by ADOL-C: ON, OFF, or AUTO for where it is found")
 set_property(CACHE BILEVEL_ADOLC PROPERTY STRINGS AUTO ON OFF)
+set(BILEVEL_TORCH AUTO CACHE STRING "Tensors of LibTorch: ON, OFF, or AUTO for where it is found")
+set_property(CACHE BILEVEL_TORCH PROPERTY STRINGS AUTO ON OFF)
 set(BILEVEL_SANITIZE "" CACHE STRING "Sanitisers: address,undefined or thread; empty for none")
 
 if(NOT PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)

@@ -121,11 +121,11 @@ HullPoint least_in_hull(const std::vector<Vec>& gradients, const Box& box, const
       found.direction += found.weights[k] * gradients[static_cast<std::size_t>(k)];
     for (Index i = 0; i < n; ++i)
       if (box.held(theta, found.direction, i)) found.direction[i] = 0;
-    const double norm = found.direction.norm();
-    if (norm < least) point = std::move(found);
-    if (!(norm < 0.5 * least)) break;
-    least = norm;
-    omega = norm / size;
+    const double length = found.direction.norm();
+    if (length < least) point = std::move(found);
+    if (!(length < 0.5 * least)) break;
+    least = length;
+    omega = length / size;
   }
   return point;
 }

@@ -271,11 +271,11 @@ bool OuterRun::end_evaluation(AcceptedPoint point, Status status, const std::str
                 : status == Status::converged ? Status::not_finite
                                               : status,
                 message);
-  const double norm = now_.accepted->gradient_norm;
+  const double length = now_.accepted->gradient_norm;
   const std::string where =
-      fmt::format("projected gradient norm {:.3g} after {} iterations", norm, now_.iterations);
+      fmt::format("projected gradient norm {:.3g} after {} iterations", length, now_.iterations);
   const Certificate& c = now_.accepted->certificate;
-  const bool small = norm <= tolerance();
+  const bool small = length <= tolerance();
   if (small && c.verdict == Verdict::trusted)
     return stop(Status::converged, fmt::format("{} (asked for {:.3g}); {} error bound {:.3g}", where,
                                                tolerance(), name(c.kind), c.bound));
@@ -288,9 +288,10 @@ bool OuterRun::end_evaluation(AcceptedPoint point, Status status, const std::str
         Status::converged,
         fmt::format(
             "stationary within {:.0e} of θ, where the outer loss has a kink or bends sharply, after {} "
-            "iterations: {} gradients there combine to norm {:.3g} (asked for {:.3g}; that at θ has {:.3g}); "
+            "iterations: {} gradients there combine to norm {:.3g} (asked for {:.3g}; that at θ has "
+            "{:.3g}); "
             "{} error bound {:.3g}",
-            least.radius, now_.iterations, least.gradients, least.norm, tolerance(), norm, name(c.kind),
+            least.radius, now_.iterations, least.gradients, least.norm, tolerance(), length, name(c.kind),
             c.bound));
   }
   if (finding_ == KinkSearch::Finding::nothing) {

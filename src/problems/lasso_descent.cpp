@@ -191,7 +191,7 @@ struct LassoSettling {
   void find_entrants();
   void descend();
   void keep_largest(Index most);
-  void remember(double norm);
+  void remember(double length);
   Lasso::Settled finish();
 
   Lasso& model;
@@ -242,9 +242,9 @@ void LassoSettling::begin(const Vec& start) {
   }
 }
 
-void LassoSettling::remember(double norm) {
-  if (!(norm < least)) return;
-  least = norm;
+void LassoSettling::remember(double length) {
+  if (!(length < least)) return;
+  least = length;
   best = phi;
 }
 
@@ -256,14 +256,14 @@ void LassoSettling::run() {
     }
     model.evaluate(phi);
     ++result.passes;
-    const double norm = model.residual_norm(phi);
-    if (!std::isfinite(norm)) {
+    const double length = model.residual_norm(phi);
+    if (!std::isfinite(length)) {
       result.message = fmt::format("the residual is not finite after {} passes", result.passes);
       return;
     }
-    idle = norm < 0.5 * least ? 0 : idle + 1;
-    remember(norm);
-    if (norm <= tolerance) {
+    idle = length < 0.5 * least ? 0 : idle + 1;
+    remember(length);
+    if (length <= tolerance) {
       result.converged = true;
       return;
     }

@@ -110,13 +110,19 @@ struct bilevel::Space<bilevel::conformance::BlockVector> {
 
 namespace bilevel::conformance {
 
-/// Zeros of n elements, whatever V is.
+/// Zeros of n elements; specialise it for what is not made of a number.
+template <Vector V>
+struct Shaped {
+  static V zeros(Index n) {
+    if constexpr (requires { V::Zero(n); })
+      return V::Zero(n);
+    else
+      return V(n);
+  }
+};
 template <Vector V>
 V shaped(Index n) {
-  if constexpr (requires { V::Zero(n); })
-    return V::Zero(n);
-  else
-    return V(n);
+  return Shaped<V>::zeros(n);
 }
 
 }  // namespace bilevel::conformance

@@ -19,7 +19,7 @@ if(WAY STREQUAL "find_package")
   set(where -DCMAKE_PREFIX_PATH=${BINARY}/prefix)
 else()
   # The whole library once more: in few units, and without symbols.
-  set(where -DBILEVEL_SOURCE=${BILEVEL_SOURCE} -DBILEVEL_UNITY=ON -DCMAKE_CXX_FLAGS_DEBUG=-O0)
+  set(where -DBILEVEL_SOURCE=${BILEVEL_SOURCE} -DBILEVEL_UNITY=ON -DBILEVEL_TORCH=OFF -DCMAKE_CXX_FLAGS_DEBUG=-O0)
 endif()
 run(${CMAKE_COMMAND} --fresh -S ${CONSUMER} -B ${BINARY}/build -G ${GENERATOR} ${where}
     -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_BUILD_TYPE=${BUILD_TYPE})

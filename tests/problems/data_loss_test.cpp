@@ -242,9 +242,9 @@ TEST(DataLoss, ShapesHoldOnRandomMargins) {
       const LongVec step = gaussian(t.c, t.engine, 1e-3).cast<Real>();
       t.row(i, m, slope, curvature);
       t.row(i, m + step, other_slope, other);
-      const double norm = static_cast<double>(curvature.operatorNorm()),
+      const double largest = static_cast<double>(curvature.operatorNorm()),
                    third = static_cast<double>((other - curvature).operatorNorm() / step.norm());
-      EXPECT_LE(norm, shape.largest_curvature * (1 + 1e-12));
+      EXPECT_LE(largest, shape.largest_curvature * (1 + 1e-12));
       if (std::isfinite(shape.largest_slope)) {
         EXPECT_LE(static_cast<double>(slope.norm()), shape.largest_slope * (1 + 1e-12));
       }

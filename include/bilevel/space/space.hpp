@@ -65,20 +65,24 @@ V duplicate(const V& x) {
   return y;
 }
 
-/// ‖x‖₂, also where its square would leave the range of double.
-template <Vector V>
-double norm(const V& x) {
-  const double square = Space<V>::dot(x, x);
-  if (square >= 1e-280 && square <= 1e300) return std::sqrt(square);
-  const double largest = Space<V>::max_abs(x);
-  if (largest == 0 || !std::isfinite(largest)) return largest;
-  // Twice by the root of the scale: 1/largest itself may overflow.
-  V scaled = duplicate(x);
-  const double factor = 1 / std::sqrt(largest);
-  Space<V>::scale(factor, scaled);
-  Space<V>::scale(factor, scaled);
-  return largest * std::sqrt(Space<V>::dot(scaled, scaled));
-}
+/// ‖x‖₂, also where its square would leave the range of double. An object, not a function: a function of that
+/// name beside the vector's own type, as tensors have one, is then not taken for it.
+struct Norm {
+  template <Vector V>
+  double operator()(const V& x) const {
+    const double square = Space<V>::dot(x, x);
+    if (square >= 1e-280 && square <= 1e300) return std::sqrt(square);
+    const double largest = Space<V>::max_abs(x);
+    if (largest == 0 || !std::isfinite(largest)) return largest;
+    // Twice by the root of the scale: 1/largest itself may overflow.
+    V scaled = duplicate(x);
+    const double factor = 1 / std::sqrt(largest);
+    Space<V>::scale(factor, scaled);
+    Space<V>::scale(factor, scaled);
+    return largest * std::sqrt(Space<V>::dot(scaled, scaled));
+  }
+};
+inline constexpr Norm norm;
 
 template <Vector V>
 bool all_finite(const V& x) {

@@ -57,7 +57,11 @@ auto Bicgstab<V>::cycle(LinearRun<V>& run, Workspace& w, long restarts) const ->
     run.apply(w.p, w.v);
     const double shadow_v = S::dot(w.shadow, w.v);
     if (!std::isfinite(shadow_v)) {
-      run.stop_not_finite("the product A·p");
+      // A direction beside which r is nothing, twice over, has not got there by A.
+      if (!(norm(w.p) * level * level <= before))
+        breakdown = {"‖r_0‖/‖p‖", 0};
+      else
+        run.stop_not_finite("the product A·p");
       break;
     }
     if (vanishes("r̂ᵀA·p", shadow_v, shadow_norm * norm(w.v))) break;

@@ -1,7 +1,11 @@
 #pragma once
 
+#include <array>
+#include <span>
+
 #include <bilevel/inner/fixed_point.hpp>
 #include <bilevel/inner/impl/minimiser.hpp>
+#include <bilevel/space/dots.hpp>
 
 namespace bilevel {
 
@@ -201,18 +205,23 @@ void FixedPoint<V>::record_difference() {
   Space<V>::axpy(1, phi_, phi_differences_[static_cast<std::size_t>(slot)]);
   Space<V>::axpy(1, residual_, df);
   pending_ = false;
-  const double square = Space<V>::dot(df, df);
+  std::array<const V*, FixedPointOptions::most_memory> with;
+  std::array<double, FixedPointOptions::most_memory> products;
+  const auto slot_of = [&](long age) { return (slot - 1 - age + 2 * method_.memory) % method_.memory; };
+  const auto count = static_cast<std::size_t>(held_ + 1);
+  with[0] = &df;
+  for (long age = 0; age < held_; ++age)
+    with[static_cast<std::size_t>(age + 1)] = &residual_differences_[static_cast<std::size_t>(slot_of(age))];
+  dots<V>(df, std::span(with.data(), count), products.data());
+  const double square = products[0];
   if (!(square > 0)) {
     // F did not change: the secant says nothing, and the older ones are no better.
     held_ = 0;
     return;
   }
   gram_(slot, slot) = square;
-  for (long age = 0; age < held_; ++age) {
-    const long other = (slot - 1 - age + 2 * method_.memory) % method_.memory;
-    gram_(slot, other) = gram_(other, slot) =
-        Space<V>::dot(df, residual_differences_[static_cast<std::size_t>(other)]);
-  }
+  for (long age = 0; age < held_; ++age)
+    gram_(slot, slot_of(age)) = gram_(slot_of(age), slot) = products[static_cast<std::size_t>(age + 1)];
   ++held_;
   next_slot_ = (next_slot_ + 1) % method_.memory;
 }
@@ -227,10 +236,14 @@ void FixedPoint<V>::subtract_combination() {
   system_.resize(held_, held_);
   gamma_.resize(held_);
   scales_.resize(held_);
-  for (long i = 0; i < held_; ++i) scales_[i] = 1 / std::sqrt(gram_(slot_of(i), slot_of(i)));
+  std::array<const V*, FixedPointOptions::most_memory> with;
   for (long i = 0; i < held_; ++i) {
-    const V& df = residual_differences_[static_cast<std::size_t>(slot_of(i))];
-    gamma_[i] = scales_[i] * Space<V>::dot(df, residual_);
+    scales_[i] = 1 / std::sqrt(gram_(slot_of(i), slot_of(i)));
+    with[static_cast<std::size_t>(i)] = &residual_differences_[static_cast<std::size_t>(slot_of(i))];
+  }
+  dots<V>(residual_, std::span(with.data(), static_cast<std::size_t>(held_)), gamma_.data());
+  for (long i = 0; i < held_; ++i) {
+    gamma_[i] *= scales_[i];
     for (long j = 0; j < held_; ++j) system_(i, j) = scales_[i] * scales_[j] * gram_(slot_of(i), slot_of(j));
     system_(i, i) += regularisation;
   }

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <span>
+
+#include <bilevel/space/space.hpp>
+
+namespace bilevel {
+
+/// out[i] = ⟨x, ys[i]⟩. A space that has `dots` fetches them together: on a device each fetch waits for
+/// everything that was asked of it before.
+template <Vector V>
+void dots(const V& x, std::span<const V* const> ys, double* out) {
+  if constexpr (requires { Space<V>::dots(x, ys, out); }) {
+    Space<V>::dots(x, ys, out);
+  } else {
+    for (const V* y : ys) *out++ = Space<V>::dot(x, *y);
+  }
+}
+
+}  // namespace bilevel
