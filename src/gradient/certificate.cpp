@@ -34,13 +34,12 @@ void Certificate::judge(double gradient_norm, double outer_tolerance, bool settl
   if (kind == Kind::none || !std::isfinite(bound) || !std::isfinite(gradient_norm)) {
     verdict = Verdict::untrusted;
   } else if (bound <= std::max(trust * gradient_norm, outer_tolerance)) {
-    verdict = settled ? Verdict::trusted : Verdict::doubtful;
+    verdict = settled && doubt.empty() ? Verdict::trusted : Verdict::doubtful;
   } else if (bound <= std::max(gradient_norm, outer_tolerance)) {
     verdict = Verdict::doubtful;
   } else {
     verdict = Verdict::untrusted;
   }
-  verdict = std::min(verdict, at_best);
 }
 
 std::vector<bool> trusted_elements(const Certificate& certificate, const Eigen::VectorXd& gradient) {

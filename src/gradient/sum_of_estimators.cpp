@@ -67,7 +67,7 @@ Estimate<Vec> combine(const std::vector<double>& weights, const std::vector<Esti
     c.delta_prime = worse(c.delta_prime, own.delta_prime);
     c.mu = -worse(-c.mu, -own.mu);
     c.trust = k == 0 ? own.trust : std::min(c.trust, own.trust);
-    c.at_best = std::min(c.at_best, own.at_best);
+    if (c.doubt.empty()) c.doubt = own.doubt;
     c.smoothness = worse(c.smoothness, own.smoothness);
     if (k == 0 || own.kind == c.kind) {
       c.reason = own.reason;

@@ -25,7 +25,7 @@ TEST(TrustShare, TheVerdictFollowsTheShareThatIsAskedFor) {
   c.bound = 0.01;
   c.judge(1, 0, true);
   EXPECT_EQ(c.verdict, Verdict::trusted);
-  c.at_best = Verdict::doubtful;
+  c.doubt = "a constraint";
   c.judge(1, 0, true);
   EXPECT_EQ(c.verdict, Verdict::doubtful);
   c.bound = 2;

@@ -49,8 +49,7 @@ Estimate<V> WithinConstraints<V>::estimate(const V& theta, const Warm<V>& warm) 
     why = one_sided(face_.constraints(), face, norm(e.phi), curvature, distance);
   }
   if (!why.empty()) {
-    c.at_best = Verdict::doubtful;
-    c.reason += "; the gradient may be one-sided: " + why;
+    c.doubt = "the gradient may be one-sided: " + why;
   }
   c.judge(norm(e.gradient), outer_tolerance_, succeeded(e.status), e.outer_value);
   return e;
