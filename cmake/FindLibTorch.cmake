@@ -58,6 +58,7 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
   endif()
   target_include_directories(LibTorch::LibTorch SYSTEM INTERFACE
     ${LibTorch_INCLUDE_DIR} ${LibTorch_INCLUDE_DIR}/torch/csrc/api/include)
+  # What LibTorch itself needs, CUDA's libraries among it, it finds by itself when it is loaded.
   target_link_libraries(LibTorch::LibTorch INTERFACE
-    -Wl,--push-state,--no-as-needed ${LibTorch_libraries} -Wl,--pop-state)
+    -Wl,--allow-shlib-undefined -Wl,--push-state,--no-as-needed ${LibTorch_libraries} -Wl,--pop-state)
 endif()
