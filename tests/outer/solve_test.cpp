@@ -348,7 +348,7 @@ TEST_F(CheckpointFile, ForeignFilesAreRefused) {
   EXPECT_NE(refusal(text, "yours").find("another run"), std::string::npos);
   EXPECT_NE(refusal(text, "mine", "adam").find("another run"), std::string::npos);
   std::string newer = text;
-  newer.replace(newer.find("\"version\":5"), 11, "\"version\":9");
+  newer.replace(newer.find("\"version\":6"), 11, "\"version\":9");
   EXPECT_NE(refusal(newer).find("version 9"), std::string::npos);
   std::filesystem::remove(path);
   SolveOptions o = options;
