@@ -39,8 +39,8 @@ enum class Form {
 
 /// All of them in one type: derivatives of it are compiled once.
 struct Losses {
-  Form form;
-  std::vector<double> c;  // constants of the form
+  Form form = Form::fork;
+  std::vector<double> c = {};  // constants of the form
   Mat features = {}, coupling = {};
   Vec shift = {};
 
@@ -213,9 +213,9 @@ class Told final : public InnerSolver<Vec> {
 };
 
 struct Trial {
-  std::string kind, name;
-  Losses losses;
-  Vec phi, theta;
+  std::string kind = {}, name = {};
+  Losses losses = {};
+  Vec phi = {}, theta = {};
   std::vector<std::string> solvers = {"lbfgs", "newton"};
   double tolerance = 1e-10;
   bool minimum = true;            ///< false: it settles at a saddle, and no gradient is right

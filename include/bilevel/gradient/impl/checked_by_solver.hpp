@@ -16,15 +16,33 @@ CheckedBySolver<V>::CheckedBySolver(Problem<V>& problem, InnerSolver<V>& solver,
 
 template <Vector V>
 Estimate<V> CheckedBySolver<V>::estimate(const V& theta, const Warm<V>& warm) {
+  const StopToken* const stop = problem_.stop_token();
+  if (const auto why = stop_wanted(stop)) {
+    Estimate<V> e;
+    e.gradient = Space<V>::zeros_like(theta);
+    Space<V>::fill(unknown, e.gradient);
+    e.phi = problem_.initial_phi();
+    e.pi = Space<V>::zeros_like(e.phi);
+    e.status = e.inner_status = *why;
+    e.certificate.reason = e.message = "the run was to end before it began";
+    return e;
+  }
   Estimate<V> e = estimator_->estimate(theta, warm);
   // A rigorous bound speaks of the one minimiser that the problem's constants prove.
-  if (e.certificate.verdict != Verdict::trusted || e.certificate.kind == Kind::rigorous ||
-      stop_wanted(problem_.stop_token()))
-    return e;
+  Certificate& c = e.certificate;
+  if (c.verdict != Verdict::trusted || c.kind == Kind::rigorous) return e;
   Stopwatch watch;
   problem_.cost() = {};
-  if (std::isnan(e.certificate.mu)) look_for_saddle(theta, e);
-  if (e.certificate.verdict == Verdict::trusted) compare(theta, warm, e);
+  if (!stop_wanted(stop)) {
+    if (std::isnan(c.mu)) look_for_saddle(theta, e);
+    if (c.verdict == Verdict::trusted) compare(theta, warm, e);
+  }
+  if (const auto why = stop_wanted(stop)) {
+    e.status = *why;
+    c.doubt = "the run was to end before a second look";
+    c.reason += "; doubtful: " + c.doubt;
+    c.judge(norm(e.gradient), outer_tolerance_, false);
+  }
   e.cost += problem_.cost();
   e.cost.seconds_certificate += watch.seconds();
   return e;
@@ -67,7 +85,7 @@ void CheckedBySolver<V>::compare(const V& theta, const Warm<V>& warm, Estimate<V
   } else {
     look_beside<V>(problem_, solver_, theta, here, e);
   }
-  if (!c.doubt.empty()) c.judge(norm(e.gradient), outer_tolerance_, succeeded(e.status));
+  if (!c.doubt.empty()) c.judge(norm(e.gradient), outer_tolerance_, succeeded(e.status), e.outer_value);
 }
 
 }  // namespace bilevel

@@ -193,7 +193,7 @@ void EquilibriumPropagation<V>::certify(const Sweep<V>& s, Estimate<V>& e) {
   } else {
     estimate_bound(s, good_enough, e);
   }
-  c.judge(gradient_norm, options_.outer_tolerance, succeeded(e.status));
+  c.judge(gradient_norm, options_.outer_tolerance, succeeded(e.status), e.outer_value);
   since_trusted_ = c.verdict == Verdict::trusted ? 0 : since_trusted_ + 1;
 }
 
@@ -256,7 +256,9 @@ void EquilibriumPropagation<V>::estimate_bound(const Sweep<V>& s, double good_en
   } else {
     c.reason = "neither constants nor scales of this problem could be had";
   }
-  if (c.kind == Kind::estimated && estimated <= good_enough) look_again(s, gain, seen, good_enough, e);
+  // Constants that are all known leave no room for kinks or saddles.
+  if (c.kind == Kind::estimated && estimated <= good_enough && !std::isfinite(c.theorem_bound))
+    look_again(s, gain, seen, good_enough, e);
   if (!(estimated > good_enough)) return;
   if (rounding > 0.5 * estimated)
     c.reason +=

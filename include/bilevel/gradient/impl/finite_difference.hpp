@@ -29,9 +29,8 @@ inline bool tiny(const std::vector<double>& theta) {
   return std::any_of(theta.begin(), theta.end(), [](double x) { return x != 0 && std::abs(x) < 0.1; });
 }
 
-/// Steps of h know nothing of a loss that changes over less, as where θ itself is far smaller, and only a few
-/// elements were looked at for kinks. One pair much nearer to θ, along random signs in all elements at once,
-/// must answer as the differences say.
+/// Steps of h know nothing of a loss that changes over less, as where θ itself is far smaller. One pair much
+/// nearer to θ, along random signs in all elements at once, must answer as the differences say.
 template <Vector V>
 void FiniteDifference<V>::look_closer(const Eigen::VectorXd& h, const Eigen::VectorXd& slope,
                                       const Eigen::VectorXd& error, double step, Certificate& c) {
@@ -132,7 +131,7 @@ Estimate<V> FiniteDifference<V>::estimate(const V& theta, const Warm<V>& warm) {
       "differences of whole solves: {:.3g} from values accurate to {:.3g}, {:.3g} from "
       "truncation, seen between h and 2h{}",
       from_noise, solves_.noise(), from_truncation, kinks.norm() > 0 ? ", where there are kinks" : "");
-  const bool closer = (options_.order == 2 && n > probed) || tiny(theta_);
+  const bool closer = tiny(theta_);
   if (closer) look_closer(h, slope, error, step, e.certificate);
   const long pairs = (options_.order == 2 ? n : 2 * n) + probed + (closer ? 1 : 0);
   solves_.conclude(

@@ -161,7 +161,14 @@ void look_beside(Equilibrium<V>& problem, InnerSolver<V>& solver, const V& theta
   Value plus = beside(1, right), minus = beside(-1, left);
   // Where a solver finds the state good enough still, further; such solves are one look at the residual.
   for (; !plus.moved && !minus.moved; step *= 10) {
-    if (step > 0.01) return;
+    if (step > 0.01) {
+      if (told) {
+        c.doubt = fmt::format("{} finds the state good enough over {:.0f} % of θ, too loose to agree or not",
+                              solver.name(), 100 * step);
+        c.reason += "; doubtful: " + c.doubt;
+      }
+      return;
+    }
     plus = beside(10, right);
     minus = beside(-10, left);
   }

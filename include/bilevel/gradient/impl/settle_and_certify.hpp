@@ -84,7 +84,9 @@ void SettleAndCertify<V>::certify(const V& theta, Curvature<V>* curvature, const
   e.certificate.judge(gradient_norm, options.outer_tolerance, succeeded(e.status), e.outer_value);
   if (std::isnan(tolerance_) && e.certificate.kind == Kind::estimated &&
       e.certificate.verdict == Verdict::trusted) {
-    look_beside<V>(problem_, solver_, theta, {.phi = e.phi, .tolerance = tolerance_}, e);
+    Solution<V> here;
+    here.phi = duplicate(e.phi);
+    look_beside<V>(problem_, solver_, theta, here, e);
     e.certificate.judge(gradient_norm, options.outer_tolerance, succeeded(e.status), e.outer_value);
   }
   e.cost.seconds_certificate = watch.seconds();

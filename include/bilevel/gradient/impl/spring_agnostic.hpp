@@ -21,7 +21,7 @@ Estimate<V> SpringAgnostic<V>::estimate(const V& theta, const Warm<V>& warm) {
     c.bound += 2 * springs;
     c.reason += fmt::format("; the springs account for about {:.3g}", springs);
   }
-  c.judge(norm(e.gradient), options_.outer_tolerance, succeeded(e.status));
+  c.judge(norm(e.gradient), options_.outer_tolerance, succeeded(e.status), e.outer_value);
   return e;
 }
 
