@@ -18,6 +18,7 @@
 #include <bilevel/gradient/impl/certify.hpp>
 #include <bilevel/gradient/impl/certify_by_adjoint.hpp>
 #include <bilevel/gradient/impl/certify_nudged.hpp>
+#include <bilevel/gradient/impl/checked_by_solver.hpp>
 #include <bilevel/gradient/impl/differenced_solves.hpp>
 #include <bilevel/gradient/impl/equilibrium_propagation.hpp>
 #include <bilevel/gradient/impl/exact.hpp>
@@ -29,6 +30,7 @@
 #include <bilevel/gradient/impl/nudged_phases.hpp>
 #include <bilevel/gradient/impl/random_difference.hpp>
 #include <bilevel/gradient/impl/response.hpp>
+#include <bilevel/gradient/impl/second_look.hpp>
 #include <bilevel/gradient/impl/sensitivity.hpp>
 #include <bilevel/gradient/impl/settle_and_certify.hpp>
 #include <bilevel/gradient/impl/settled_value.hpp>

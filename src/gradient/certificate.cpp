@@ -32,7 +32,7 @@ void Certificate::judge(double gradient_norm, double outer_tolerance, bool settl
   if (kind == Kind::none || !std::isfinite(bound) || !std::isfinite(gradient_norm)) {
     verdict = Verdict::untrusted;
   } else if (bound <= std::max(0.1 * gradient_norm, outer_tolerance)) {
-    verdict = settled ? Verdict::trusted : Verdict::doubtful;
+    verdict = settled && doubt.empty() ? Verdict::trusted : Verdict::doubtful;
   } else if (bound <= std::max(gradient_norm, outer_tolerance)) {
     verdict = Verdict::doubtful;
   } else {

@@ -58,6 +58,7 @@ Estimate<Vec> combine(const std::vector<double>& weights, const std::vector<Esti
     c.delta = worse(c.delta, own.delta);
     c.delta_prime = worse(c.delta_prime, own.delta_prime);
     c.mu = -worse(-c.mu, -own.mu);
+    if (c.doubt.empty()) c.doubt = own.doubt;
     c.smoothness = worse(c.smoothness, own.smoothness);
     if (k == 0 || own.kind == c.kind) {
       c.reason = own.reason;

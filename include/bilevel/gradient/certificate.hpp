@@ -31,10 +31,12 @@ struct Certificate {
   std::string mu_source = "unknown";
   std::string smoothness_source = "unknown";
   std::string reason = "not computed";
+  /// Of an estimated bound: the second look (second_look.hpp) that disagreed with it; empty where none did.
+  std::string doubt;
 
   /// Sets the verdict: trusted if bound ≤ max(0.1·‖gradient‖, outer_tolerance), doubtful if
   /// bound ≤ max(‖gradient‖, outer_tolerance), untrusted otherwise. A gradient from a phase that
-  /// did not converge (`settled` false) is doubtful at best.
+  /// did not converge (`settled` false), or that a second look disagrees with, is doubtful at best.
   void judge(double gradient_norm, double outer_tolerance, bool settled);
 
   /// visit(name, pointer to the member) for every field: how it is shown and kept follows from here.
@@ -53,6 +55,7 @@ struct Certificate {
     visit("inner_residual", &Certificate::inner_residual);
     visit("adjoint_residual", &Certificate::adjoint_residual);
     visit("reason", &Certificate::reason);
+    visit("doubt", &Certificate::doubt);
   }
 };
 

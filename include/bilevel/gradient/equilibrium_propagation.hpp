@@ -74,6 +74,7 @@ class EquilibriumPropagation final : public Estimator<V> {
   void remember_noise(const Sweep<V>& sweep, double gain);
   void certify(const Sweep<V>& sweep, Estimate<V>& e);
   void estimate_bound(const Sweep<V>& sweep, double good_enough, Estimate<V>& e);
+  void look_again(const Sweep<V>& sweep, double gain, double bend, double good_enough, Estimate<V>& e);
   Sweep<V> sweep(double beta, double Cost::*clock, Estimate<V>& e);
   bool embedded() const { return options_.nudge == Nudge::forward && options_.points > 2; }
   double limit(Constants c) const;

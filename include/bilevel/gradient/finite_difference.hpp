@@ -15,7 +15,8 @@ struct FiniteDifferenceOptions {
   /// of the values. Zero or more.
   double step = 0;
   /// With order 2, this many elements, those of largest |f″|, are differenced at ±2h too, and the largest
-  /// |f‴| found there stands for all: what the truncation error is estimated from. At least 1; 3 cost little.
+  /// |f‴| found there stands for all: what the truncation error is estimated from. More are looked at while
+  /// kinks are found. At least 1; 3 cost little.
   long probes = 3;
   /// The gradient norm that counts as zero in the verdict (the outer loop sets its own).
   double outer_tolerance = 1e-6;
@@ -55,8 +56,11 @@ class FiniteDifference final : public Estimator<V> {
   struct Pair {
     double plus, minus, distance;
     double slope() const { return (plus - minus) / distance; }
+    double bend(double between) const { return 2 * (plus - 2 * between + minus) / distance; }
   };
   Pair pair(Index i, double h);
+  void look_closer(const Eigen::VectorXd& h, const Eigen::VectorXd& slope, const Eigen::VectorXd& error,
+                   double step, Certificate& certificate);
 
   FiniteDifferenceOptions options_;
   DifferencedSolves<V> solves_;

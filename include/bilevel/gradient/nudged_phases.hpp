@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <bilevel/gradient/second_look.hpp>
 #include <bilevel/gradient/stencil.hpp>
 #include <bilevel/inner/inner_solver.hpp>
 #include <bilevel/problem/counted.hpp>
@@ -74,6 +75,13 @@ class NudgedPhases {
   /// The least of ‖H r‖/‖r‖ along the residual of the free phase and along the largest of the last sweep:
   /// where their errors lie. Infinite if both are zero.
   double stiffness_along_residuals();
+  /// ‖∂θ L_in(φ′) − ∂θ L_in(φ̂_0)‖/‖φ′ − φ̂_0‖ where φ′ lies as far along those residuals as a curvature of
+  /// `mu` lets them be from rest: χ may vanish where a state has not moved yet. 0 where that is no way at
+  /// all.
+  double cross_towards_rest(double mu);
+  /// Second looks at the free state and at what a sweep made of it; `most` evaluations for the first.
+  LeastCurvature<V> least_curvature(Index most);
+  AdjointLook look_at_adjoint(const Sweep<V>& sweep);
 
   const V& theta() const { return theta_; }
   const V& phi() const { return phi_; }

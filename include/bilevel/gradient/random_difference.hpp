@@ -73,7 +73,11 @@ class RandomDifference final : public Estimator<V> {
 
   std::uint64_t seed_at(const V& theta);
   void draw(std::uint64_t seed, V& direction);
-  double slope(const V& theta, const V& direction, double sigma);
+  /// Slope and bend along a direction, as of FiveValues.
+  struct Pair {
+    double slope, bend;
+  };
+  Pair pair(const V& theta, const V& direction, double sigma, double between);
 
   RandomDifferenceOptions options_;
   DifferencedSolves<V> solves_;

@@ -40,7 +40,9 @@ class SettleAndCertify {
   /// Fills phi, outer value, statuses and cost of `estimate`; false where nothing can follow.
   bool settle(const V& theta, const Warm<V>& warm, Estimate<V>& estimate);
   /// With gradient, pi and the adjoint's status in place: the overall status, the corrected value and the
-  /// certificate. `curvature` is that at φ̂, null for a first-order problem.
+  /// certificate. A solver that does not say what it was to reach is asked beside θ before an estimated one
+  /// is trusted (look_beside): it may project, and leave residuals on purpose. `curvature` is that at φ̂, null
+  /// for a first-order problem.
   void certify(const V& theta, Curvature<V>* curvature, const AdjointFindings& adjoint,
                const ImplicitOptions& options, Estimate<V>& estimate);
 
@@ -52,6 +54,7 @@ class SettleAndCertify {
   Equilibrium<V>& problem_;
   InnerSolver<V>& solver_;
   V residual_, outer_phi_, outer_theta_;
+  double tolerance_ = unknown;  // what the solver says it was to reach
 };
 
 extern template class SettleAndCertify<Eigen::VectorXd>;

@@ -37,6 +37,8 @@ class Lanczos {
   Lanczos(Apply apply, const V& start, LanczosOptions options = {});
 
   RitzEnds run();
+  /// The unit vector whose Ritz value was the smallest, after a run that was not NaN.
+  V smallest_vector() const;
 
  private:
   bool sweep();

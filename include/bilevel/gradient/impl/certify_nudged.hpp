@@ -43,10 +43,17 @@ double rigorous_nudged_bound(Problem<V>& problem, const V& theta, const V& phi, 
   return bound * (1 + gamma(sizes + 64));
 }
 
-/// How a residual left by a phase shows in ∂θL at most: ‖χ‖/μ by the problem's constants; NaN if unknown.
+/// How a residual left by a phase shows in ∂θL at most: sup‖χ‖/μ by the problem's constants, on a ball that
+/// holds where every phase would rest; NaN if unknown. At the free state itself χ may vanish.
 template <Vector V>
-double proven_gain(Problem<V>& problem, const NudgedPhases<V>& phases) {
-  return problem.constants(phases.theta(), phases.phi(), 0).cross_norm / phases.free_phase().mu;
+double proven_gain(Problem<V>& problem, const NudgedPhases<V>& phases, const Sweep<V>& sweep) {
+  double radius = 0;
+  for (const NudgedPhase& phase : sweep.phases) {
+    const double reach = phase.distance + phase.delta;
+    if (std::isnan(reach)) return unknown;
+    radius = std::max(radius, reach);
+  }
+  return problem.constants(phases.theta(), phases.phi(), radius).cross_norm / phases.free_phase().mu;
 }
 
 /// The same from the largest ‖χ‖ and the smallest stiffness seen: along the displacements, a random
@@ -60,7 +67,8 @@ double estimated_gain(Problem<V>& problem, NudgedPhases<V>& phases, const Sweep<
     cross = std::max(cross, phase.cross);
     mu = std::fmin(mu, phase.stiffness);
   }
-  return std::fmin(safety * cross / mu, proven_gain<V>(problem, phases));
+  cross = std::max(cross, phases.cross_towards_rest(mu));
+  return std::fmin(safety * cross / mu, proven_gain<V>(problem, phases, sweep));
 }
 
 /// The same in the direction that matters most, for choosing β: ‖χᵀΔ‖/‖HΔ‖, not a bound.

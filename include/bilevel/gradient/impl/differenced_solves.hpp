@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bilevel/gradient/differenced_solves.hpp>
+#include <bilevel/gradient/impl/second_look.hpp>
 #include <bilevel/gradient/impl/settled_value.hpp>
 
 namespace bilevel {
@@ -26,6 +27,33 @@ Settled<V> DifferencedSolves<V>::settle(const V& start, const V& theta) {
   return settled;
 }
 
+/// A solver asked for a tolerance, until this goes.
+template <Vector V>
+class Asked {
+ public:
+  Asked(InnerSolver<V>& solver, double tolerance, double after) : solver_(solver), after_(after) {
+    solver_.set_tolerance(tolerance);
+  }
+  ~Asked() { solver_.set_tolerance(after_); }
+  Asked(const Asked&) = delete;
+  Asked& operator=(const Asked&) = delete;
+
+ private:
+  InnerSolver<V>& solver_;
+  double after_;
+};
+
+/// What a solve leaves lies where its solver is slow, in soft directions that the way it came says little of.
+/// Settled on to a tenth of it, the value moves by nearly all of its error.
+template <Vector V>
+void DifferencedSolves<V>::refine(const Settled<V>& from, const V& theta) {
+  if (!(tolerance_ > 0) || !succeeded(from.status) || !(from.residual_norm > 0.1 * tolerance_)) return;
+  ++refined_;
+  const Asked<V> asked(solver_, 0.1 * tolerance_, tolerance_);
+  const Settled<V> finer = settle(from.phi, theta);
+  observe({from.value, from.residual_norm}, {finer.value, finer.residual_norm}, rounding_, fine_slope_);
+}
+
 template <Vector V>
 bool DifferencedSolves<V>::begin(const V& theta, const Warm<V>& warm, Estimate<V>& e) {
   require_shapes<V>(problem_, nullptr, &theta, "estimate");
@@ -35,8 +63,8 @@ bool DifferencedSolves<V>::begin(const V& theta, const Warm<V>& warm, Estimate<V
   worst_ = Status::converged;
   trouble_.clear();
   unstable_.clear();
-  fine_slope_ = coarse_slope_ = 0;
-  stood_still_ = 0;
+  fine_slope_ = coarse_slope_ = soft_slope_ = 0;
+  stood_still_ = refined_ = 0;
   e.gradient = Space<V>::zeros_like(theta);
   Space<V>::fill(unknown, e.gradient);
   e.pi = Space<V>::zeros_like(residual_);
@@ -56,7 +84,7 @@ bool DifferencedSolves<V>::begin(const V& theta, const Warm<V>& warm, Estimate<V
   rounding_ = 4 * unit_roundoff<V>() * scale_;
   residual_left_ = free_residual_ = after.residual;
   tolerance_ = std::isfinite(settled.tolerance) ? settled.tolerance : 0;
-  e.phi = std::move(settled.phi);
+  e.phi = duplicate(settled.phi);
   free_ = e.phi;
   if (e.status == Status::not_finite) {
     e.certificate.reason = e.message;
@@ -66,16 +94,13 @@ bool DifferencedSolves<V>::begin(const V& theta, const Warm<V>& warm, Estimate<V
   observe(before, after, rounding_, coarse_slope_);
   if (tolerance_ > 0) {
     // A solve of a tenth of the accuracy leaves residuals of the same kind: how much did they matter?
-    struct Restore {
-      InnerSolver<V>& solver;
-      double tolerance;
-      ~Restore() { solver.set_tolerance(tolerance); }
-    } restore{solver_, tolerance_};
-    solver_.set_tolerance(10 * tolerance_);
+    const Asked<V> asked(solver_, 10 * tolerance_, tolerance_);
     const Settled<V> loose = settle(start, theta);
     observe({loose.value, loose.residual_norm}, after, rounding_, fine_slope_);
   }
+  refine(settled, theta);
   push(theta, after);
+  if (unstable_.empty()) look_at_curvature(theta);
   return true;
 }
 
@@ -119,6 +144,32 @@ void DifferencedSolves<V>::push(const V& theta, const Point& free) {
     unstable_ =
         fmt::format("pushed by {:.3g}, the state went {:.3g} away and the outer loss from {:.6g} to {:.6g}",
                     length, distance, free.value, after.value);
+  else if (distance > length && !succeeded(back.status) && back.status != Status::not_run)
+    unstable_ = fmt::format("pushed by {:.3g}, the state went {:.3g} away and did not settle: {}", length,
+                            distance, back.message);
+}
+
+/// Newton's method comes back to a saddle, and values that do not feel its unstable direction agree. In the
+/// direction of least curvature λ, v, a residual weighs the most: |∂φ L_out·v|/λ.
+template <Vector V>
+void DifferencedSolves<V>::look_at_curvature(const V& theta) {
+  if (!problem_.capabilities().symmetric) return;
+  problem_.residual(free_, theta, residual_);
+  const double spent = 2 * cost_.gradient_equivalents();  // what follows costs as much, at least
+  const LeastCurvature<V> least =
+      least_curvature<V>(problem_, theta, free_, residual_, affordable_looks(spent), 2);
+  if (least.negative() && !(problem_.constants(theta, free_, 0).mu > 0)) {
+    unstable_ = fmt::format("the inner loss bends downwards there (curvature {:.3g})", least.value);
+    return;
+  }
+  if (!(least.value > least.error)) return;
+  const auto outer = [&](double step) {
+    Space<V>::copy(free_, residual_);
+    Space<V>::axpy(step, least.direction, residual_);
+    return problem_.outer(residual_, theta, {});
+  };
+  const double change = std::abs(outer(least.step) - outer(-least.step)) / (2 * least.step);
+  if (change > rounding_ / least.step) soft_slope_ = change / least.value;
 }
 
 template <Vector V>
@@ -133,6 +184,7 @@ double DifferencedSolves<V>::value(const V& theta) {
   if (settled.status == Status::not_finite) worst_ = settled.status;
   const Point after{settled.value, settled.residual_norm};
   observe(before, after, rounding_, fine_slope_);
+  if (refined_ < 2) refine(settled, theta);
   Space<V>::copy(settled.phi, residual_);
   Space<V>::axpy(-1, free_, residual_);
   if (Space<V>::max_abs(residual_) == 0 && before.residual > 2 * free_residual_) ++stood_still_;
@@ -142,7 +194,8 @@ double DifferencedSolves<V>::value(const V& theta) {
 
 template <Vector V>
 double DifferencedSolves<V>::relative_step(int order) const {
-  const double foreseen = std::max(slope() * std::max(residual_left_, tolerance_), rounding_);
+  const double foreseen =
+      std::max(std::max(slope(), soft_slope_ / safety) * std::max(residual_left_, tolerance_), rounding_);
   return std::min(0.1, std::pow(foreseen / scale_, 1.0 / (order + 1)));
 }
 

@@ -189,7 +189,7 @@ void EquilibriumPropagation<V>::certify(const Sweep<V>& s, Estimate<V>& e) {
     c.kind = Kind::rigorous;
     c.bound = c.theorem_bound;
     c.reason = fmt::format("bound from {}, of bias, phases and rounding together", c.mu_source);
-    remember_noise(s, proven_gain<V>(problem_, phases_));
+    remember_noise(s, proven_gain<V>(problem_, phases_, s));
   } else {
     estimate_bound(s, good_enough, e);
   }
@@ -256,6 +256,9 @@ void EquilibriumPropagation<V>::estimate_bound(const Sweep<V>& s, double good_en
   } else {
     c.reason = "neither constants nor scales of this problem could be had";
   }
+  // Constants that are all known leave no room for kinks or saddles.
+  if (c.kind == Kind::estimated && estimated <= good_enough && !std::isfinite(c.theorem_bound))
+    look_again(s, gain, seen, good_enough, e);
   if (!(estimated > good_enough)) return;
   if (rounding > 0.5 * estimated)
     c.reason +=
@@ -263,6 +266,53 @@ void EquilibriumPropagation<V>::estimate_bound(const Sweep<V>& s, double good_en
   else if (noise > 0.9 * estimated)
     c.reason += fmt::format(
         "; errors of the phases dominate at β = {:.4g}: settle more accurately or use a larger |β|", s.beta);
+}
+
+/// Before an estimated bound is believed. A saddle answers to nudges as a minimum does; phases that went
+/// beyond a kink agree with each other, but their π̂ does not solve the adjoint's equation at the free state.
+/// `bend` is how much the displacement per β was seen to change.
+template <Vector V>
+void EquilibriumPropagation<V>::look_again(const Sweep<V>& s, double gain, double bend, double good_enough,
+                                           Estimate<V>& e) {
+  Certificate& c = e.certificate;
+  if (!(s.phases[0].mu > 0)) {
+    const LeastCurvature<V> least = phases_.least_curvature(affordable_looks(e.cost.gradient_equivalents()));
+    if (least.negative()) {
+      if (succeeded(e.status)) e.status = Status::negative_curvature;
+      c.kind = Kind::none;
+      c.bound = everywhere;
+      c.reason =
+          fmt::format("the free state is no minimum: the inner loss bends downwards there (curvature {:.3g})",
+                      least.value);
+      since_trusted_ = options_.patience;
+      return;
+    }
+    // The softest direction seen: what the phases left may lie there.
+    const double cross = std::max(phases_.probe().cross, phases_.cross_towards_rest(least.value));
+    if (const double softest = cross / least.value; softest > gain) {
+      c.bound += nudged_noise(s, softest, 0) - nudged_noise(s, gain, 0);
+      gain = softest;
+    }
+  }
+  const AdjointLook look = phases_.look_at_adjoint(s);
+  const double force = phases_.outer_phi_norm();
+  double missed = s.phases[0].residual;  // of the sum of weighed residuals, all of it unlucky
+  for (const NudgedPhase& phase : s.phases) missed += std::abs(phase.weight) * phase.residual;
+  const double explained = 4 * bend * force + 2 * missed / std::abs(s.beta) + look.noise;
+  const double steepest = std::fmax(gain, gain_safety * phases_.probe().cross / look.stiffness);
+  // By the gain along the displacement, H⁻¹χ of that residual is the error of ∇̂, to first order.
+  const double typical = typical_gain(s) * (look.residual - look.noise);
+  const double disagreement = (look.residual > explained ? steepest * look.residual : 0) +
+                              (typical > c.bound ? 2 * typical : 0) +
+                              (look.distance > c.bound ? look.distance : 0);
+  if (!(disagreement > 0)) return;
+  c.bound += disagreement;
+  if (!(c.bound > good_enough)) return;
+  c.reason += fmt::format(
+      "; doubtful: the adjoint that the phases give misses its equation by {:.3g} of {:.3g} where they set "
+      "out "
+      "({:.3g} is explained): a kink nearer than the nudge, or β is too large",
+      look.residual, force, explained);
 }
 
 /// What the phases' errors do to the gradient as a rule, rather than at worst: the choice of β wants that. At

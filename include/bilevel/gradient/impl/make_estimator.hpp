@@ -1,9 +1,10 @@
 #pragma once
 
-#include <bilevel/gradient/make_estimator.hpp>
 #include <bilevel/gradient/impl/automatic.hpp>
+#include <bilevel/gradient/impl/checked_by_solver.hpp>
 #include <bilevel/gradient/impl/exact.hpp>
 #include <bilevel/gradient/impl/spring_agnostic.hpp>
+#include <bilevel/gradient/make_estimator.hpp>
 
 namespace bilevel {
 
@@ -57,12 +58,19 @@ struct EstimatorMaker {
   Made with_loss(const HolomorphicOptions& o) const {
     return std::make_unique<HolomorphicPropagation<V>>(problem, inner, o);
   }
-  Made with_loss(const AgnosticOptions& o) const { return std::make_unique<SpringAgnostic<V>>(problem, o); }
+  Made with_loss(const AgnosticOptions& o) const {
+    return checked(std::make_unique<SpringAgnostic<V>>(problem, o), o.certificate);
+  }
   Made with_loss(const UnrolledOptions& o) const {
-    return std::make_unique<Unrolled<V>>(problem, make_step<V>(o.step), o);
+    return checked(std::make_unique<Unrolled<V>>(problem, make_step<V>(o.step), o), o.certificate);
   }
   Made with_loss(const ForwardModeOptions& o) const {
-    return std::make_unique<ForwardMode<V>>(problem, make_step<V>(o.step), o);
+    return checked(std::make_unique<ForwardMode<V>>(problem, make_step<V>(o.step), o), o.certificate);
+  }
+  /// These settle by themselves: the solver that was given has a second look.
+  Made checked(Made made, const CertificateOptions& certificate) const {
+    if (!certificate.enabled) return made;
+    return std::make_unique<CheckedBySolver<V>>(problem, inner, std::move(made));
   }
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bilevel/gradient/impl/second_look.hpp>
 #include <bilevel/gradient/nudged_phases.hpp>
 #include <bilevel/problem/gamma.hpp>
 
@@ -103,8 +104,7 @@ Sweep<V> NudgedPhases<V>::sweep(const Stencil& stencil, double beta) {
     const V settled = settle(record.t, start, s);
     if (!s.usable() || !compare_with_free(settled, record, s)) break;
     assemble(count, record, s);
-    if (embedded && i + 1 < count)
-      Space<V>::axpy(lower.coefficient(i) / beta, theta_difference_, s.lower);
+    if (embedded && i + 1 < count) Space<V>::axpy(lower.coefficient(i) / beta, theta_difference_, s.lower);
     follow_secant(i + 1 == count, record.t, s);
     s.phases.push_back(record);
     if (one_sided) Space<V>::copy(settled, start);
@@ -248,6 +248,46 @@ double NudgedPhases<V>::stiffness_along_residuals() {
     least = std::min(least, norm(inner_phi) / step);
   }
   return least;
+}
+
+template <Vector V>
+double NudgedPhases<V>::cross_towards_rest(double mu) {
+  V inner_theta = Space<V>::zeros_like(theta_);
+  double cross = 0;
+  for (const V* residual : {&residual_, &worst_residual_}) {
+    const double size = norm(*residual), distance = size / mu;
+    if (!(distance > std::sqrt(unit_roundoff<V>()) * norm(phi_)) || !std::isfinite(distance)) continue;
+    Space<V>::copy(phi_, moved_);
+    Space<V>::axpy(-distance / size, *residual, moved_);
+    problem_.inner(moved_, theta_, {.theta = &inner_theta});
+    Space<V>::axpy(-1, inner_theta_, inner_theta);
+    // A secant is the mean of χ along the way, half of what a χ that grows from zero reaches.
+    cross = std::fmax(cross, 2 * norm(inner_theta) / distance);
+  }
+  return cross;
+}
+
+template <Vector V>
+LeastCurvature<V> NudgedPhases<V>::least_curvature(Index most) {
+  return bilevel::least_curvature<V>(problem_, theta_, phi_, residual_, most, 2);
+}
+
+template <Vector V>
+AdjointLook NudgedPhases<V>::look_at_adjoint(const Sweep<V>& s) {
+  double nudged = everywhere;
+  for (const NudgedPhase& phase : s.phases)
+    if (phase.t != 0) nudged = std::min(nudged, phase.distance);
+  return bilevel::look_at_adjoint<V>(problem_,
+                                     {.theta = theta_,
+                                      .phi = phi_,
+                                      .residual = residual_,
+                                      .inner_theta = inner_theta_,
+                                      .outer_phi = free_outer_phi_,
+                                      .outer_theta = free_outer_theta_,
+                                      .pi = s.pi,
+                                      .gradient = s.gradient,
+                                      .residual_error = free_.residual_error},
+                                     nudged);
 }
 
 }  // namespace bilevel

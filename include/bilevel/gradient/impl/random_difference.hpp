@@ -1,7 +1,7 @@
 #pragma once
 
-#include <bilevel/gradient/random_difference.hpp>
 #include <bilevel/gradient/impl/differenced_solves.hpp>
+#include <bilevel/gradient/random_difference.hpp>
 
 namespace bilevel {
 
@@ -32,14 +32,15 @@ void RandomDifference<V>::draw(std::uint64_t seed, V& direction) {
 }
 
 template <Vector V>
-double RandomDifference<V>::slope(const V& theta, const V& direction, double sigma) {
+typename RandomDifference<V>::Pair RandomDifference<V>::pair(const V& theta, const V& direction, double sigma,
+                                                             double between) {
   const auto value = [&](double step) {
     Space<V>::copy(theta, point_);
     Space<V>::axpy(step, direction, point_);
     return solves_.value(point_);
   };
   const double plus = value(sigma), minus = value(-sigma);
-  return (plus - minus) / (2 * sigma);
+  return {(plus - minus) / (2 * sigma), (plus - 2 * between + minus) / sigma};
 }
 
 template <Vector V>
@@ -60,15 +61,27 @@ Estimate<V> RandomDifference<V>::estimate(const V& theta, const Warm<V>& warm) {
   double squares = 0, lengths = 0, bias = 0;
   for (long k = 0; k < pairs; ++k) {
     draw(seed + static_cast<std::uint64_t>(k), direction);
-    const double d = slope(theta, direction, sigma);
+    const Pair one = pair(theta, direction, sigma, e.outer_value);
+    const double d = one.slope;
     Space<V>::axpy(d, direction, e.gradient);
     squares += d * d;
     lengths += d * d * Space<V>::dot(direction, direction);
     // D(2σ) − D(σ) = 3·(σ²/6) f‴[ε, ε, ε]; the bias E[(σ²/6) f‴[ε, ε, ε]·ε] is at most its root mean square.
     if (k < probes) {
-      const double seen = std::abs(slope(theta, direction, 2 * sigma) - d) / 3;
+      const Pair two = pair(theta, direction, 2 * sigma, e.outer_value);
+      const FiveValues five{d, one.bend, two.slope, two.bend};
+      double seen = std::abs(two.slope - d) / 3;
+      if (five.rough(solves_.noise() / sigma)) seen = std::max(seen, five.kink() / 2);
       bias = std::isnan(seen) ? seen : std::max(bias, seen);
     }
+  }
+  // Steps of σ know nothing of a loss that changes over less, as where θ itself is far smaller.
+  if (const double size = Space<V>::max_abs(theta); size > 0 && size < 0.1) {
+    draw(seed, direction);
+    const double closer = size * sigma;
+    const double seen = std::abs(pair(theta, direction, closer, e.outer_value).slope -
+                                 pair(theta, direction, sigma, e.outer_value).slope);
+    if (seen > 2 * bias + 4 * solves_.noise() / closer) bias = std::max(bias, seen);
   }
   const double m = static_cast<double>(pairs);
   Space<V>::scale(1 / m, e.gradient);

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <bilevel/gradient/settle_and_certify.hpp>
 #include <bilevel/gradient/impl/better_start.hpp>
 #include <bilevel/gradient/impl/certify.hpp>
 #include <bilevel/gradient/impl/response.hpp>
+#include <bilevel/gradient/impl/second_look.hpp>
+#include <bilevel/gradient/settle_and_certify.hpp>
 #include <bilevel/problem/counted.hpp>
 
 namespace bilevel {
@@ -27,6 +28,7 @@ bool SettleAndCertify<V>::settle(const V& theta, const Warm<V>& warm, Estimate<V
   Stopwatch watch;
   Solution<V> settled = solver_.solve(theta, 0, better_start<V>(problem_, theta, warm.phi, residual_));
   estimate.phi = std::move(settled.phi);
+  tolerance_ = settled.tolerance;
   estimate.inner_status = estimate.status = settled.status;
   estimate.inner_iterations = settled.iterations;
   estimate.cost += settled.cost;
@@ -78,6 +80,13 @@ void SettleAndCertify<V>::certify(const V& theta, Curvature<V>* curvature, const
                                                       : options.good_enough},
       options.certificate);
   e.certificate.judge(gradient_norm, options.outer_tolerance, succeeded(e.status));
+  if (std::isnan(tolerance_) && e.certificate.kind == Kind::estimated &&
+      e.certificate.verdict == Verdict::trusted) {
+    Solution<V> here;
+    here.phi = duplicate(e.phi);
+    look_beside<V>(problem_, solver_, theta, here, e);
+    e.certificate.judge(gradient_norm, options.outer_tolerance, succeeded(e.status));
+  }
   e.cost.seconds_certificate = watch.seconds();
 }
 

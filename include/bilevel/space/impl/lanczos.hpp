@@ -31,6 +31,13 @@ RitzEnds Lanczos<V>::run() {
 }
 
 template <Vector V>
+V Lanczos<V>::smallest_vector() const {
+  V x = Space<V>::zeros_like(product_);
+  for (Index i = 0; i < used_; ++i) Space<V>::axpy(vectors_(i, 0), basis_[static_cast<std::size_t>(i)], x);
+  return x;
+}
+
+template <Vector V>
 void Lanczos<V>::append(const V& direction, double length) {
   const auto at = static_cast<std::size_t>(used_++);
   if (basis_.size() <= at) basis_.push_back(Space<V>::zeros_like(direction));
