@@ -98,10 +98,14 @@ MinimiseChoices choose(const MinimiseOptions& options, const MinimisedProblem& p
                fmt::format("must have as many elements as theta, {}", problem.parameters))
       .throw_if_any();
   MinimiseChoices choices{FixedPointOptions{}, *found.estimator, *found.optimizer};
-  if (found.inner) {
-    choices.inner = *found.inner;
+  // An estimator that differentiates steps takes these; its second look is by another solver then.
+  const bool steps = differentiates_steps(choices.estimator);
+  if (found.inner && steps) {
     if (auto* unrolled = std::get_if<UnrolledOptions>(&choices.estimator)) unrolled->step = *found.inner;
     if (auto* forward = std::get_if<ForwardModeOptions>(&choices.estimator)) forward->step = *found.inner;
+  }
+  if (found.inner && !steps) {
+    choices.inner = *found.inner;
   } else if (problem.loss) {
     if (problem.curvature && problem.inner_variables <= small_enough_for_newton)
       choices.inner = NewtonOptions{};
