@@ -41,7 +41,7 @@ Mat random_matrix(Index n, double least, double units, std::mt19937_64& engine) 
 
 TEST(SparseCholesky, SolvesAsTheDenseFactorDoes) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::mt19937_64 engine(seed);
     const Mat a = random_matrix(5 + static_cast<Index>(seed) * 3, 0.1, 100, engine);
     SparseCholesky factor;
