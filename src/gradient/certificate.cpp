@@ -28,9 +28,7 @@ std::string_view name(Verdict verdict) {
   return "untrusted";
 }
 
-void Certificate::judge(double gradient_norm, double outer_tolerance, bool settled, double outer_value) {
-  const double scale = std::max(std::abs(outer_value), gradient_norm);
-  if (scale < ordinary_scale) outer_tolerance *= scale / ordinary_scale;
+void Certificate::judge(double gradient_norm, double outer_tolerance, bool settled) {
   if (kind == Kind::none || !std::isfinite(bound) || !std::isfinite(gradient_norm)) {
     verdict = Verdict::untrusted;
   } else if (bound <= std::max(trust * gradient_norm, outer_tolerance)) {

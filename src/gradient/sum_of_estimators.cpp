@@ -87,7 +87,7 @@ Estimate<Vec> combine(const std::vector<double>& weights, const std::vector<Esti
   }
   c.bound += gamma(static_cast<double>(estimates.size()) + 4) * rounding;
   if (!sum.gradient.allFinite()) sum.status = Status::not_finite;
-  c.judge(sum.gradient.norm(), outer_tolerance, succeeded(sum.status), sum.outer_value);
+  c.judge(sum.gradient.norm(), outer_tolerance, succeeded(sum.status));
   return sum;
 }
 

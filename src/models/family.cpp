@@ -95,7 +95,7 @@ bilevel::Estimate<Vec> WithPrior::estimate(const Vec& theta, const bilevel::Warm
   e.certificate.bound += bilevel::gamma(static_cast<double>(prior_.parts) + 8) *
                          (prior_.precision * apart.norm() + e.gradient.norm());
   // The share that the bound may have is one of the whole gradient.
-  e.certificate.judge(e.gradient.norm(), outer_tolerance_, succeeded(e.status), e.outer_value);
+  e.certificate.judge(e.gradient.norm(), outer_tolerance_, succeeded(e.status));
   return e;
 }
 

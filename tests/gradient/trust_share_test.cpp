@@ -33,23 +33,6 @@ TEST(TrustShare, TheVerdictFollowsTheShareThatIsAskedFor) {
   EXPECT_EQ(c.verdict, Verdict::untrusted);
 }
 
-TEST(TrustShare, ALossInTinyUnitsIsJudgedByItsOwnSize) {
-  for (const double unit : {1.0, 1e-7, 1e-20}) {
-    SCOPED_TRACE(unit);
-    Certificate c;
-    c.kind = Kind::estimated;
-    c.bound = 0.5 * unit;
-    c.judge(unit, 1e-6 * std::min(1.0, unit), true, unit);
-    EXPECT_EQ(c.verdict, Verdict::doubtful);
-    // The absolute tolerance would have waved it through.
-    c.judge(unit, 1e-6, true, unit);
-    EXPECT_EQ(c.verdict, Verdict::doubtful);
-    c.bound = 1e-9 * unit;
-    c.judge(1e-8 * unit, 1e-6, true, unit);
-    EXPECT_EQ(c.verdict, Verdict::trusted);
-  }
-}
-
 TEST(TrustShare, ElementsThatAreSmallBesideTheBoundAreNotKnown) {
   Certificate c;
   c.kind = Kind::rigorous;

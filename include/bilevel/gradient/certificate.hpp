@@ -35,20 +35,16 @@ struct Certificate {
   std::string smoothness_source = "unknown";
   std::string reason = "not computed";
   double trust = usual_trust;  ///< the share of the gradient that a bound may be of, where it is trusted
-  /// Why the verdict is doubtful at best whatever the bound: the second look (second_look.hpp) that disagreed with an
-  /// estimated one, or the constraint that is hardly active. Empty where there is no such reason.
+  /// Why the verdict is doubtful at best whatever the bound: the second look (second_look.hpp) that disagreed
+  /// with an estimated one, or the constraint that is hardly active. Empty where there is no such reason.
   std::string doubt;
 
   static constexpr double usual_trust = 0.1;
-  /// Where both the outer loss and its gradient are smaller, they are in a unit that makes everything tiny.
-  static constexpr double ordinary_scale = 0.01;
 
-  /// Sets the verdict: trusted if bound ≤ max(trust·‖gradient‖, tolerance), doubtful if
-  /// bound ≤ max(‖gradient‖, tolerance), untrusted otherwise. A gradient from a phase that
-  /// did not converge (`settled` false), or with a doubt, is doubtful at best. The tolerance is outer_tolerance;
-  /// where both |outer_value| and ‖gradient‖ are below ordinary_scale it shrinks in proportion to the larger of
-  /// them, for a loss is no better known in a large unit. NaN, the default: an ordinary one.
-  void judge(double gradient_norm, double outer_tolerance, bool settled, double outer_value = unknown);
+  /// Sets the verdict: trusted if bound ≤ max(trust·‖gradient‖, outer_tolerance), doubtful if
+  /// bound ≤ max(‖gradient‖, outer_tolerance), untrusted otherwise. A gradient from a phase that
+  /// did not converge (`settled` false), or with a doubt, is doubtful at best.
+  void judge(double gradient_norm, double outer_tolerance, bool settled);
 
   /// visit(name, pointer to the member) for every field: how it is shown and kept follows from here.
   template <class Visit>

@@ -30,7 +30,7 @@ class Trusting final : public Forwarding<V> {
   Estimate<V> estimate(const V& theta, const Warm<V>& warm) override {
     Estimate<V> e = this->wrapped_->estimate(theta, warm);
     e.certificate.trust = trust_;
-    e.certificate.judge(norm(e.gradient), outer_tolerance_, succeeded(e.status), e.outer_value);
+    e.certificate.judge(norm(e.gradient), outer_tolerance_, succeeded(e.status));
     return e;
   }
   void set_outer_tolerance(double tolerance) override {

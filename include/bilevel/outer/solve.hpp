@@ -31,10 +31,11 @@ struct ToleranceSchedule {
 struct SolveOptions {
   /// Stop when the norm of the projected gradient is at most this and the gradient is trusted.
   double gradient_tolerance = 1e-6;
-  /// Where |L_out| and the norm of the projected gradient are both smaller than this at the first point, the loss
-  /// is in a unit in which everything is tiny, and gradient_tolerance shrinks in proportion to the larger of them:
-  /// else its optimum would be wherever it starts. At ordinary scales, and with 0, it is what it says.
-  double ordinary_scale = Certificate::ordinary_scale;
+  /// Where |L_out| and the norm of the projected gradient are both smaller than this at the first point, the
+  /// loss is in a unit in which everything is tiny, and gradient_tolerance shrinks in proportion to the
+  /// larger of them: else its optimum would be wherever it starts. At ordinary scales, and with 0, it is what
+  /// it says.
+  double ordinary_scale = 0.01;
   /// The share of the gradient's norm that its error bound may be of for the verdict "trusted", in (0, 1].
   /// NaN, the default: as the estimator's options say, where it has any, else 0.1.
   double trust = unknown;

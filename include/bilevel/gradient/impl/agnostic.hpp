@@ -167,7 +167,7 @@ Estimate<V> Agnostic<V>::estimate(const V& control, const Warm<V>& warm) {
   e.message = fmt::format("ep-agnostic, {} at beta = {:.4g}, compliance {:.4g}{}{}",
                           options_.central ? "central" : "forward", options_.beta, system_.compliance(),
                           e.message.empty() ? "" : ": ", e.message);
-  e.certificate.judge(norm(e.gradient), options_.outer_tolerance, succeeded(e.status), e.outer_value);
+  e.certificate.judge(norm(e.gradient), options_.outer_tolerance, succeeded(e.status));
   e.cost.seconds_certificate = watch.seconds();
   return e;
 }

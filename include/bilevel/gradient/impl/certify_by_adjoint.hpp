@@ -38,7 +38,7 @@ void certify_by_adjoint(SettleAndCertify<V>& settled, Curvature<V>& curvature, c
   c.theorem_bound = (c.theorem_bound + distance) * (1 + gamma(2));
   if (c.kind != Kind::none)
     c.reason += fmt::format("; the gradient lies {:.3g} from that of its adjoint", distance);
-  c.judge(norm(e.gradient), options.outer_tolerance, succeeded(e.status), e.outer_value);
+  c.judge(norm(e.gradient), options.outer_tolerance, succeeded(e.status));
 }
 
 }  // namespace bilevel

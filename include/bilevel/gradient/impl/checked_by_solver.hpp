@@ -85,7 +85,7 @@ void CheckedBySolver<V>::compare(const V& theta, const Warm<V>& warm, Estimate<V
   } else {
     look_beside<V>(problem_, solver_, theta, here, e);
   }
-  if (!c.doubt.empty()) c.judge(norm(e.gradient), outer_tolerance_, succeeded(e.status), e.outer_value);
+  if (!c.doubt.empty()) c.judge(norm(e.gradient), outer_tolerance_, succeeded(e.status));
 }
 
 }  // namespace bilevel

@@ -223,7 +223,7 @@ void DifferencedSolves<V>::conclude(std::string_view message, double outer_toler
         stood_still_, solves_);
   }
   e.certificate.inner_residual = residual_left_;
-  e.certificate.judge(norm(e.gradient), outer_tolerance, succeeded(e.status), e.outer_value);
+  e.certificate.judge(norm(e.gradient), outer_tolerance, succeeded(e.status));
   e.message += message;
   e.message += trouble_;
   e.cost += cost_;

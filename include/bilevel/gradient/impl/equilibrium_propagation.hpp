@@ -193,7 +193,7 @@ void EquilibriumPropagation<V>::certify(const Sweep<V>& s, Estimate<V>& e) {
   } else {
     estimate_bound(s, good_enough, e);
   }
-  c.judge(gradient_norm, options_.outer_tolerance, succeeded(e.status), e.outer_value);
+  c.judge(gradient_norm, options_.outer_tolerance, succeeded(e.status));
   since_trusted_ = c.verdict == Verdict::trusted ? 0 : since_trusted_ + 1;
 }
 

@@ -128,7 +128,7 @@ void HolomorphicPropagation<V>::certify_it(const V& theta, const CircleFindings&
     if (options_.certificate.enabled)
       e.certificate = certify_circle(findings, beta, disc, unit_roundoff<V>());
   }
-  e.certificate.judge(norm(e.gradient), options_.outer_tolerance, succeeded(e.status), e.outer_value);
+  e.certificate.judge(norm(e.gradient), options_.outer_tolerance, succeeded(e.status));
 }
 
 template <Vector V>

@@ -81,13 +81,13 @@ void SettleAndCertify<V>::certify(const V& theta, Curvature<V>* curvature, const
                           ? std::max(options.certificate.trust * gradient_norm, options.outer_tolerance)
                           : options.good_enough},
       options.certificate);
-  e.certificate.judge(gradient_norm, options.outer_tolerance, succeeded(e.status), e.outer_value);
+  e.certificate.judge(gradient_norm, options.outer_tolerance, succeeded(e.status));
   if (std::isnan(tolerance_) && e.certificate.kind == Kind::estimated &&
       e.certificate.verdict == Verdict::trusted) {
     Solution<V> here;
     here.phi = duplicate(e.phi);
     look_beside<V>(problem_, solver_, theta, here, e);
-    e.certificate.judge(gradient_norm, options.outer_tolerance, succeeded(e.status), e.outer_value);
+    e.certificate.judge(gradient_norm, options.outer_tolerance, succeeded(e.status));
   }
   e.cost.seconds_certificate = watch.seconds();
 }

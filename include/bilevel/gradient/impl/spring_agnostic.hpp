@@ -1,7 +1,7 @@
 #pragma once
 
-#include <bilevel/gradient/spring_agnostic.hpp>
 #include <bilevel/gradient/impl/agnostic.hpp>
+#include <bilevel/gradient/spring_agnostic.hpp>
 #include <bilevel/inner/impl/spring_controlled.hpp>
 
 namespace bilevel {
@@ -21,7 +21,7 @@ Estimate<V> SpringAgnostic<V>::estimate(const V& theta, const Warm<V>& warm) {
     c.bound += 2 * springs;
     c.reason += fmt::format("; the springs account for about {:.3g}", springs);
   }
-  c.judge(norm(e.gradient), options_.outer_tolerance, succeeded(e.status), e.outer_value);
+  c.judge(norm(e.gradient), options_.outer_tolerance, succeeded(e.status));
   return e;
 }
 

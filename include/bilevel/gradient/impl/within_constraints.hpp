@@ -50,8 +50,9 @@ Estimate<V> WithinConstraints<V>::estimate(const V& theta, const Warm<V>& warm) 
   }
   if (!why.empty()) {
     c.doubt = "the gradient may be one-sided: " + why;
+    c.reason += "; doubtful: " + c.doubt;
   }
-  c.judge(norm(e.gradient), outer_tolerance_, succeeded(e.status), e.outer_value);
+  c.judge(norm(e.gradient), outer_tolerance_, succeeded(e.status));
   return e;
 }
 
