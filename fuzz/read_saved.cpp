@@ -194,7 +194,9 @@ void check_model(Choices& choose, bool sparse) {
     if (libsvm) {
       const std::string text = "1 1:0.5 3:2\n0 2:1 5:4\n";
       data::Source source("input", std::string_view(text));
-      d = data::read(source, {.storage = data::Storage::sparse});
+      data::ReadOptions options;
+      options.storage = data::Storage::sparse;
+      d = data::read(source, options);
     }
     m.schema = d.schema;
     m.outputs = libsvm ? 1 : 3;

@@ -409,8 +409,8 @@ DataFinding penalties_told_apart(const Prepared& p, const Vec& theta, const Diag
       if (std::abs(alike(a, b)) > 1 - 1e-6) {
         const std::string &one = p.hyperparameters[static_cast<std::size_t>(b)],
                           &other = p.hyperparameters[static_cast<std::size_t>(a)];
-        for (const std::string& each : {one, other})
-          if (std::find(same.begin(), same.end(), each) == same.end()) same.push_back(each);
+        for (const std::string& name : {one, other})
+          if (std::find(same.begin(), same.end(), name) == same.end()) same.push_back(name);
         if (++pairs <= 3)
           sentences.push_back(
               fmt::format("the penalties of '{}' and '{}' act alike on every validation row", one, other));

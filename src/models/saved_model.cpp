@@ -52,9 +52,11 @@ void require_fitted(const SavedModel& m) {
 SavedModel decoded(const std::string& text) {
   bilevel::require_shallow(text);
   const Json j = Json::parse(text);
-  if (!j.is_object() || j.value("format", "") != model_format) throw InvalidInput("it is no model of bilevel");
+  if (!j.is_object() || j.value("format", "") != model_format)
+    throw InvalidInput("it is no model of bilevel");
   if (const auto version = bilevel::whole_number(j.at("version")); version != model_version)
-    throw InvalidInput(fmt::format("it has version {}, this program reads version {}", version, model_version));
+    throw InvalidInput(
+        fmt::format("it has version {}, this program reads version {}", version, model_version));
   SavedModel m;
   m.model = model_named(j.at("model").get<std::string>());
   m.schema = decode_schema(j.at("schema"));
@@ -131,8 +133,7 @@ std::string SavedModel::text() const {
     j["penalties"].push_back(
         {{"name", m.hyperparameters[k]}, {"log_lambda", m.log_lambda[static_cast<Index>(k)]}});
   j["columns"] = m.columns;
-  const Index coefficients = static_cast<Index>(m.columns.size()) * m.outputs;
-  j["coefficients"] = numbers(m.coefficients.head(coefficients));
+  j["coefficients"] = numbers(m.coefficients.head(static_cast<Index>(m.columns.size()) * m.outputs));
   j["intercepts"] = numbers(m.coefficients.tail(m.outputs));
   j["imputed"] = numbers(m.imputed);
   j["missing"] = m.imputes ? "mean" : "refuse";

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <bilevel/outer/search.hpp>
+#include <bilevel/outer/impl/search.hpp>
 
 namespace bilevel::detail {
 

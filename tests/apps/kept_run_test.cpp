@@ -101,7 +101,7 @@ TEST(KeptRun, NoCommandOverwritesOne) {
 
 TEST(KeptRun, TimeThatIsOverSaysHowToGoOn) {
   const std::string data = data_file("late.csv", 4000, "number", 7), checkpoint = scratch("late.ckpt");
-  const Result r = run("tune " + data + " --grid 2000 --seconds 0.05 --checkpoint " + checkpoint);
+  const Result r = run("tune " + data + " --grid 10000 --seconds 1 --checkpoint " + checkpoint);
   EXPECT_EQ(r.code, 1) << r.out;
   ASSERT_FALSE(files_of(checkpoint).empty()) << r.err;
   EXPECT_NE(r.err.find(checkpoint + ".grid keeps the run: the same command with --resume added goes on"),

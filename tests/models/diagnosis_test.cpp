@@ -31,7 +31,7 @@ Mat random(Index rows, Index columns) {
   return x;
 }
 
-const DataFinding& finding(const std::vector<DataFinding>& all, const std::string& name) {
+DataFinding finding(const std::vector<DataFinding>& all, const std::string& name) {
   for (const DataFinding& each : all)
     if (each.name == name) return each;
   ADD_FAILURE() << "no finding " << name;
@@ -83,7 +83,7 @@ TEST(Diagnosis, CollinearAndConstantColumnsAreNamed) {
       prepare(bilevel::data::make_dataset(x, Vec(random(100, 1)), {"a", "b", "sum", "d", "near", "still"}),
               ridge(Penalty::global));
   const auto all = diagnose(p, Vec::Zero(1));
-  const DataFinding& c = finding(all, "collinear-columns");
+  const DataFinding c = finding(all, "collinear-columns");
   EXPECT_FALSE(c.good);
   EXPECT_EQ(c.columns, (std::vector<std::string>{"sum", "near"})) << c.sentence;
   EXPECT_NE(c.sentence.find("'sum' is a combination of 'a' and 'b'"), std::string::npos) << c.sentence;
@@ -282,7 +282,7 @@ TEST(Diagnosis, WhatCostsTooMuchIsSaidToBeLeftOut) {
   const auto all = diagnose(p, Vec::Zero(4), {.affordable = 100});
   for (const char* each :
        {"condition-number", "collinear-columns", "separable-classes", "penalties-told-apart"}) {
-    const DataFinding& f = finding(all, each);
+    const DataFinding f = finding(all, each);
     EXPECT_FALSE(f.looked_at || f.good) << each;
     EXPECT_EQ(f.sentence.rfind("not looked at: ", 0), 0U) << f.sentence;
   }

@@ -55,8 +55,11 @@ KeptTraining decoded(const Json& j, std::string_view bytes) {
   k.seconds = j.at("seconds");
   k.epoch_seconds = j.at("epoch_seconds");
   const Json& sums = j.at("sums");
-  k.cost = sums.at(0), k.wrong = sums.at(1), k.residual = sums.at(2), k.nudged_residual = sums.at(3),
-  k.samples = whole_number(sums.at(4), 0);
+  k.cost = sums.at("cost");
+  k.wrong = sums.at("wrong");
+  k.residual = sums.at("residual");
+  k.nudged_residual = sums.at("nudged_residual");
+  k.samples = whole_number(sums.at("samples"), 0);
   decode(j.at("certified"), k.certified);
   std::size_t at = 0, which = 0;
   for (auto* each : vectors_of(k)) {
@@ -114,7 +117,12 @@ std::string write_kept(const std::string& path, const std::string& identity, con
                  {"steps", k.steps},
                  {"seconds", k.seconds},
                  {"epoch_seconds", k.epoch_seconds},
-                 {"sums", {k.cost, k.wrong, k.residual, k.nudged_residual, k.samples}},
+                 {"sums",
+                  {{"cost", k.cost},
+                   {"wrong", k.wrong},
+                   {"residual", k.residual},
+                   {"nudged_residual", k.nudged_residual},
+                   {"samples", k.samples}}},
                  {"certified", encoded(k.certified)},
                  {"sizes", sizes},
                  {"epochs", epochs}};
