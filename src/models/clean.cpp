@@ -154,6 +154,7 @@ Cleaned clean(const CleanData& c, const CleanOptions& options, const TuneControl
   const auto estimator = bilevel::make_estimator<Vec>("implicit-cg", problem, *inner, estimation);
   const auto optimizer = bilevel::make_adam({.step = 0.5});
   bilevel::SolveOptions solving;
+  solving.ordinary_scale = 0;  // a small loss is a good one, in whatever unit
   solving.max_iterations = options.iterations;
   solving.relative_decrease = options.decrease;
   solving.stop = &stop;

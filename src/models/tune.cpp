@@ -129,6 +129,7 @@ bilevel::Summary Run::descend(const Family& family, const Vec& start, const std:
   const auto estimator = folds_.estimator(family);
   bilevel::SolveOptions options;
   options.gradient_tolerance = options_.tolerance;
+  options.ordinary_scale = 0;  // losses are in units of the target: a small one is a good one
   options.max_iterations = options_.iterations;
   options.stop = &stop_;
   options.box = family.box;
