@@ -11,6 +11,7 @@
 #include <bilevel/adjoint/impl/minres.hpp>
 #include <bilevel/adjoint/impl/neumann.hpp>
 #include <bilevel/adjoint/impl/nystrom_sketch.hpp>
+#include <bilevel/adjoint/impl/stochastic.hpp>
 #include <bilevel/adjoint/impl/zero.hpp>
 #include <bilevel/gradient/impl/agnostic.hpp>
 #include <bilevel/gradient/impl/automatic.hpp>

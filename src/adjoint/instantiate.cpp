@@ -8,6 +8,7 @@
 #include <bilevel/adjoint/impl/minres.hpp>
 #include <bilevel/adjoint/impl/neumann.hpp>
 #include <bilevel/adjoint/impl/nystrom_sketch.hpp>
+#include <bilevel/adjoint/impl/stochastic.hpp>
 #include <bilevel/adjoint/impl/zero.hpp>
 
 namespace bilevel {
@@ -28,6 +29,8 @@ template class Bicgstab<Eigen::VectorXd>;
 template class Bicgstab<Eigen::VectorXf>;
 template class Neumann<Eigen::VectorXd>;
 template class Neumann<Eigen::VectorXf>;
+template class Stochastic<Eigen::VectorXd>;
+template class Stochastic<Eigen::VectorXf>;
 template class Identity<Eigen::VectorXd>;
 template class Identity<Eigen::VectorXf>;
 template class Zero<Eigen::VectorXd>;

@@ -28,6 +28,7 @@ struct AdjointName {
   std::string_view operator()(const GmresOptions&) const { return "gmres"; }
   std::string_view operator()(const BicgstabOptions&) const { return "bicgstab"; }
   std::string_view operator()(const NeumannOptions&) const { return "neumann"; }
+  std::string_view operator()(const StochasticOptions&) const { return "sgd"; }
   std::string_view operator()(const IdentityOptions&) const { return "identity"; }
   std::string_view operator()(const ZeroOptions&) const { return "zero"; }
 };
@@ -79,6 +80,8 @@ const std::vector<std::string_view>& adjoint_solver_names() {
 }
 
 const AdjointChoice* find_adjoint_solver(std::string_view name) {
+  static const AdjointChoice sgd = StochasticOptions{};
+  if (name == bilevel::name(sgd)) return &sgd;
   for (const AdjointChoice& each : all_adjoint_solvers())
     if (bilevel::name(each) == name) return &each;
   return nullptr;

@@ -27,6 +27,7 @@ const std::vector<KnownEstimator>& known_estimators() {
     add(ExactMethod{});
     for (const std::string_view adjoint : adjoint_solver_names())
       add(ImplicitMethod{.adjoint = adjoint_solver_named(adjoint)});
+    add(ImplicitMethod{.adjoint = StochasticOptions{}}, false);
     for (int points = Stencil::least_points; points <= Stencil::most_points; ++points)
       add(EquilibriumPropagationOptions{.points = points}, points <= most_listed_points);
     add(EquilibriumPropagationOptions{.nudge = Nudge::central});

@@ -36,7 +36,8 @@ inline std::vector<std::string> every_name() {
 
 /// Nothing that a ready-made problem could be asked for.
 inline bool applies(std::string_view method, problems::ReferenceProblem& problem) {
-  return method != "implicit-cg-preconditioned" && (method != "ep-holomorphic" || problem.holomorphic());
+  return method != "implicit-cg-preconditioned" && method != "implicit-sgd" &&
+         (method != "ep-holomorphic" || problem.holomorphic());
 }
 
 template <class V>

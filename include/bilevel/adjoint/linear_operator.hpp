@@ -20,6 +20,8 @@ class LinearOperator {
   /// The whole of a symmetric A that has few entries; returns how many products that took, 0 for no such way.
   virtual long sparse(SparseMatrix& /*out*/) { return 0; }
   virtual bool diagonal(V& /*out*/) { return false; }
+  /// out = A_k·x, A_k drawn anew at each call from parts whose mean is A; false where A has no parts.
+  virtual bool drawn_apply(const V& /*x*/, V& /*out*/) { return false; }
   /// out ≈ A⁻¹·r, the same symmetric positive definite map at every call of one solve.
   virtual bool precondition(const V& /*r*/, V& /*out*/) { return false; }
   /// What phase 1 left behind about A⁻¹; null where it left nothing.

@@ -13,14 +13,16 @@
 #include <bilevel/adjoint/identity.hpp>
 #include <bilevel/adjoint/minres.hpp>
 #include <bilevel/adjoint/neumann.hpp>
+#include <bilevel/adjoint/stochastic.hpp>
 #include <bilevel/adjoint/zero.hpp>
 #include <bilevel/space/eigen.hpp>
 
 namespace bilevel {
 
 /// A solver of phase 2 and everything it is told: the options of one of them.
-using AdjointChoice = std::variant<ConjugateGradientOptions, DirectOptions, MinresOptions, GmresOptions,
-                                   BicgstabOptions, NeumannOptions, IdentityOptions, ZeroOptions>;
+using AdjointChoice =
+    std::variant<ConjugateGradientOptions, DirectOptions, MinresOptions, GmresOptions, BicgstabOptions,
+                 NeumannOptions, IdentityOptions, ZeroOptions, StochasticOptions>;
 
 /// direct, cg, cg-jacobi, …: the name() of the solver that is made of it.
 std::string_view name(const AdjointChoice& choice);
@@ -30,7 +32,8 @@ AdjointOptions& shared(AdjointChoice& choice);
 /// Whether the system is meant to be solved: all but identity and zero, which stand for approximations.
 bool solves(const AdjointChoice& choice);
 
-/// Every name, each that of a choice with its options at their defaults.
+/// Every name, each that of a choice with its options at their defaults. One more is known: sgd, for problems
+/// that draw rows.
 const std::vector<std::string_view>& adjoint_solver_names();
 /// The choice of that name; null where there is none.
 const AdjointChoice* find_adjoint_solver(std::string_view name);

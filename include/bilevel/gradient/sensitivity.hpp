@@ -31,6 +31,7 @@ class CurvatureOperator final : public LinearOperator<V> {
   }
   long sparse(SparseMatrix& out) override { return symmetric_ ? curvature_.sparse(out) : 0; }
   bool diagonal(V& out) override { return curvature_.diagonal(out); }
+  bool drawn_apply(const V& x, V& out) override { return symmetric_ && curvature_.drawn_times(x, out) > 0; }
   bool precondition(const V& r, V& out) override { return symmetric_ && curvature_.precondition(r, out); }
   InverseApproximation<V>* inherited() override { return inverse_; }
   const StopToken* stop_token() const override { return stop_; }

@@ -20,6 +20,10 @@ struct Cost {
   long dense_hessians = 0;    ///< times the whole matrix was formed
   long dense_columns = 0;     ///< of those matrices, together
   long factorizations = 0;
+  double drawn_products = 0;  ///< J·v over rows drawn at random, in units of products with all of them
+  /// Times that numbers were fetched from a vector where that means waiting for a device: whole outer loops
+  /// count it, for vectors that say (Space::synchronisations).
+  long synchronisations = 0;
   std::size_t bytes = 0;  ///< peak of the vectors and matrices held by the method itself
   double seconds_inner = 0;
   double seconds_adjoint = 0;
@@ -34,7 +38,7 @@ struct Cost {
   double gradient_equivalents() const {
     return 0.5 * static_cast<double>(inner_values + outer_values) +
            static_cast<double>(inner_gradients + outer_gradients) +
-           2.0 * static_cast<double>(hessian_products + cross_products + dense_columns);
+           2.0 * (static_cast<double>(hessian_products + cross_products + dense_columns) + drawn_products);
   }
 
   /// visit(name, pointer to the member) for every field: how it is added up, shown and kept follows from
@@ -51,6 +55,8 @@ struct Cost {
     visit("dense_hessians", &Cost::dense_hessians);
     visit("dense_columns", &Cost::dense_columns);
     visit("factorizations", &Cost::factorizations);
+    visit("drawn_products", &Cost::drawn_products);
+    visit("synchronisations", &Cost::synchronisations);
     visit("bytes", &Cost::bytes);
     visit("seconds_inner", &Cost::seconds_inner);
     visit("seconds_adjoint", &Cost::seconds_adjoint);

@@ -75,6 +75,11 @@ class Counted : public Base {
       return products;
     }
     bool diagonal(V& out) override { return wrapped->diagonal(out); }
+    double drawn_times(const V& v, V& out) override {
+      const double share = wrapped->drawn_times(v, out);
+      cost.drawn_products += share;
+      return share;
+    }
     bool precondition(const V& r, V& out) override { return wrapped->precondition(r, out); }
     double cross_norm() override { return wrapped->cross_norm(); }
     double least_eigenvalue() override { return wrapped->least_eigenvalue(); }

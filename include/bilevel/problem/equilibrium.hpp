@@ -81,6 +81,9 @@ class Curvature {
   virtual long sparse(SparseMatrix& /*out*/) { return 0; }
   /// The diagonal of J, for the Jacobi preconditioner.
   virtual bool diagonal(V&) { return false; }
+  /// out = J_k·v, J_k that of rows of data drawn anew at each call, whose mean is J; the same draws after each
+  /// linearise. Returns their share of a whole product; 0 where there are no rows to draw.
+  virtual double drawn_times(const V& /*v*/, V& /*out*/) { return 0; }
   /// out ≈ J⁻¹·r, symmetric positive definite: the problem's own preconditioner.
   virtual bool precondition(const V& /*r*/, V& /*out*/) { return false; }
   /// An upper bound of ‖χ‖₂ that holds without doubt (Frobenius norm, exact diagonal); NaN if there is none.

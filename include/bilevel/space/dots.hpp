@@ -17,4 +17,13 @@ void dots(const V& x, std::span<const V* const> ys, double* out) {
   }
 }
 
+/// How often this thread has fetched numbers of such vectors, where the space counts that; else 0.
+template <Vector V>
+long synchronisations() {
+  if constexpr (requires { Space<V>::synchronisations(); })
+    return Space<V>::synchronisations();
+  else
+    return 0;
+}
+
 }  // namespace bilevel

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <array>
+
 #include <bilevel/adjoint/conjugate_gradient.hpp>
 #include <bilevel/adjoint/impl/linear_run.hpp>
 #include <bilevel/adjoint/impl/nystrom_sketch.hpp>
+#include <bilevel/space/dots.hpp>
 
 namespace bilevel {
 
@@ -147,7 +150,9 @@ void ConjugateGradient<V>::cycle(LinearOperator<V>& a, LinearRun<V>& run, Worksp
     }
     if (!run.next_iteration()) break;
     run.apply(w.p, w.q);
-    const double curvature = S::dot(w.p, w.q);
+    double products[2];
+    dots<V>(w.p, std::array<const V*, 2>{&w.q, &w.p}, products);
+    const auto [curvature, pp] = products;
     if (!std::isfinite(curvature)) {
       run.stop_not_finite("the product A·p");
       break;
@@ -156,7 +161,7 @@ void ConjugateGradient<V>::cycle(LinearOperator<V>& a, LinearRun<V>& run, Worksp
     if (first)
       w.lanczos.append(curvature / rz + previous_beta / previous_alpha,
                        std::sqrt(previous_beta) / previous_alpha);
-    if (!curvature_is_positive(run, w, curvature, S::dot(w.p, w.p), scale)) break;
+    if (!curvature_is_positive(run, w, curvature, pp, scale)) break;
     const double alpha = rz / curvature;
     S::axpy(-alpha, w.q, w.r);
     const double next_norm = norm(w.r);

@@ -8,6 +8,7 @@
 #include <bilevel/adjoint/impl/identity.hpp>
 #include <bilevel/adjoint/impl/minres.hpp>
 #include <bilevel/adjoint/impl/neumann.hpp>
+#include <bilevel/adjoint/impl/stochastic.hpp>
 #include <bilevel/adjoint/impl/zero.hpp>
 
 namespace bilevel {
@@ -23,6 +24,7 @@ struct AdjointMaker {
   Made operator()(const GmresOptions& o) const { return std::make_unique<Gmres<V>>(o); }
   Made operator()(const BicgstabOptions& o) const { return std::make_unique<Bicgstab<V>>(o); }
   Made operator()(const NeumannOptions& o) const { return std::make_unique<Neumann<V>>(o); }
+  Made operator()(const StochasticOptions& o) const { return std::make_unique<Stochastic<V>>(o); }
   Made operator()(const IdentityOptions& o) const { return std::make_unique<Identity<V>>(o); }
   Made operator()(const ZeroOptions& o) const { return std::make_unique<Zero<V>>(o); }
 };

@@ -2,6 +2,7 @@
 
 #include <bilevel/outer/impl/kink.hpp>
 #include <bilevel/outer/solve.hpp>
+#include <bilevel/space/dots.hpp>
 
 namespace bilevel {
 
@@ -119,6 +120,7 @@ Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, con
     Estimate<V> e;
     Cost cost;
     Eigen::VectorXd gradient;
+    const long waited = synchronisations<V>();
     do {
       estimator.set_outer_tolerance(run.error_that_matters());
       estimator.set_tolerances(run.inner_tolerance(), run.adjoint_tolerance());
@@ -133,6 +135,7 @@ Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, con
         return run.finish();
       }
     } while (run.tighten(e.certificate.verdict, succeeded(e.status)));
+    cost.synchronisations = synchronisations<V>() - waited;
     choice = e.choice;
     last = {std::move(e.phi), std::move(e.pi)};
     AcceptedPoint point{run.theta(),      {}, {}, gradient, e.outer_value, unknown, e.certificate,
