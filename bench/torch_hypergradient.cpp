@@ -5,8 +5,10 @@
 //
 // hypergradient: of an MLP of the given number of weights (tanh, cross-entropy, a decay for each layer: θ
 // holds their
-//   logarithms), by conjugate gradients of so many products at given weights. Its peer is
-//   bench/torch_peer.py, on the same numbers.
+//   logarithms), by conjugate gradients of so many products at given weights, launched one by one and as
+//   graphs of CUDA; `apart`: from the first way, there and at other weights. Its peers are
+//   bench/torch_peer.py and bench/jax_peer.py, on the same numbers.
+// inner loop: a step of gradient descent.
 // layer: an implicit layer, forwards and backwards, and the peak of memory against the steps it was given.
 
 #include <algorithm>
@@ -93,15 +95,24 @@ struct Network {
   Tensor x, y, held_out_x, held_out_y;
 };
 
-void hypergradient(long weights, const torch::Device& device, int repeats, long products) {
-  const Network n(weights, device);
+constexpr struct {
+  const char* name;
+  bilevel::torch::Graphs graphs;
+} ways[] = {{"none", bilevel::torch::Graphs::none},
+            {"products", bilevel::torch::Graphs::products},
+            {"whole", bilevel::torch::Graphs::whole}};
+
+/// The hypergradient at weights and at others beside them, launched in one way.
+void hypergradient(const Network& n, const torch::Device& device, int repeats, long products, const char* way,
+                   bilevel::torch::Graphs graphs, std::vector<Eigen::VectorXd>& first) {
   bilevel::torch::Losses<SingleTensor> problem(
       [&](const Tensors& w, const Tensors& theta) {
         return Network::error(w, n.x, n.y) + Network::decayed(w, theta[0]);
       },
       [&](const Tensors& w, const Tensors&) { return Network::error(w, n.held_out_x, n.held_out_y); },
-      {n.w, Tensors{torch::zeros({3}, device)}}, {.look_first = false});
-  const SingleTensor phi = problem.initial_phi(), theta = problem.initial_theta();
+      {n.w, Tensors{torch::zeros({3}, device)}}, {.look_first = false, .graphs = graphs});
+  SingleTensor phi = problem.initial_phi();
+  const SingleTensor theta = problem.initial_theta();
   SingleTensor above = problem.initial_phi(), gradient = problem.initial_theta(),
                slope = problem.initial_phi();
   bilevel::ConjugateGradientOptions options;
@@ -113,29 +124,67 @@ void hypergradient(long weights, const torch::Device& device, int repeats, long 
   long synchronisations = 0;
   std::string message;
   bilevel::Sensitivity<SingleTensor> sensitivity(problem);
-  for (int i = 0; i < repeats + 1; ++i) {
+  const auto once = [&] {
     const auto solver = bilevel::make_adjoint_solver<SingleTensor>(options);
-    const long before = bilevel::torch::synchronisations();
-    Stopwatch watch;
     problem.outer(phi, theta, {.phi = &above});
     sensitivity.move_to(phi, theta);
     message = sensitivity.pullback(above, *solver, gradient).message;
     wait(gradient.tensor);
-    if (i > 0) whole.push_back(watch.seconds());
+  };
+  // What is recorded is so at the second call, or at the second product.
+  constexpr int before_timing = 3;
+  for (int i = 0; i < repeats + before_timing; ++i) {
+    const long before = bilevel::torch::synchronisations();
+    Stopwatch watch;
+    once();
+    if (i >= before_timing) whole.push_back(watch.seconds());
     synchronisations = bilevel::torch::synchronisations() - before;
     watch = Stopwatch();
     problem.inner(phi, theta, {.phi = &slope});
     wait(slope.tensor);
-    if (i > 0) inner.push_back(watch.seconds());
+    if (i >= before_timing) inner.push_back(watch.seconds());
   }
-  const Eigen::VectorXd g = bilevel::host_copy(gradient);
+  std::vector<Eigen::VectorXd> found{bilevel::host_copy(gradient)};
+  bilevel::Space<SingleTensor>::axpy(1e-2, slope, phi);
+  once();
+  found.push_back(bilevel::host_copy(gradient));
+  if (first.empty()) first = found;
+  const Eigen::VectorXd& g = found[0];
   fmt::print(
-      "{{\"what\": \"hypergradient\", \"weights\": {}, \"seconds\": {:.6g}, \"inner_gradient_seconds\": "
-      "{:.6g}, "
-      "\"synchronisations\": {}, \"bytes\": {:.4g}, \"gradient\": [{:.9g}, {:.9g}, {:.9g}], \"phase_2\": "
-      "\"{}\"}}\n",
-      bilevel::Space<SingleTensor>::size(phi), median(whole), median(inner), synchronisations,
-      bytes_held(device.is_cuda()), g[0], g[1], g[2], message);
+      "{{\"what\": \"hypergradient\", \"weights\": {}, \"graphs\": \"{}\", \"seconds\": {:.6g}, "
+      "\"inner_gradient_seconds\": {:.6g}, \"synchronisations\": {}, \"replays\": {}, \"bytes\": {:.4g}, "
+      "\"gradient\": [{:.9g}, {:.9g}, {:.9g}], \"apart\": [{:.3g}, {:.3g}], \"phase_2\": \"{}\"}}\n",
+      bilevel::Space<SingleTensor>::size(phi), way, median(whole), median(inner), synchronisations,
+      problem.autograd_cost().replays, bytes_held(device.is_cuda()), g[0], g[1], g[2],
+      (found[0] - first[0]).norm() / first[0].norm(), (found[1] - first[1]).norm() / first[1].norm(),
+      message);
+  std::fflush(stdout);
+}
+
+/// Steps of the inner loop at a small step: 200 of gradient descent, one value and gradient each.
+void inner_loop(const Network& n, const torch::Device& device, const char* way,
+                bilevel::torch::Graphs graphs) {
+  bilevel::torch::Losses<SingleTensor> problem(
+      [&](const Tensors& w, const Tensors& theta) {
+        return Network::error(w, n.x, n.y) + Network::decayed(w, theta[0]);
+      },
+      [&](const Tensors& w, const Tensors&) { return Network::error(w, n.held_out_x, n.held_out_y); },
+      {n.w, Tensors{torch::full({3}, -6.0, device)}}, {.look_first = false, .graphs = graphs});
+  constexpr long steps = 200;
+  bilevel::Problem<SingleTensor>& losses = problem;
+  const auto solver = bilevel::make_inner_solver<SingleTensor>(
+      bilevel::GradientDescentOptions{.step = 1e-2}, losses,
+      bilevel::MinimiserOptions{.gradient_tolerance = 1e-30, .max_iterations = steps});
+  double seconds = 0;
+  for (int i = 0; i < 3; ++i) {
+    const Stopwatch watch;
+    const auto solution = solver->solve(problem.initial_theta(), 0, problem.initial_phi());
+    wait(solution.phi.tensor);
+    seconds = watch.seconds();
+  }
+  fmt::print(
+      "{{\"what\": \"inner loop\", \"weights\": {}, \"graphs\": \"{}\", \"seconds_a_step\": {:.4g}}}\n",
+      bilevel::Space<SingleTensor>::size(problem.initial_phi()), way, seconds / steps);
   std::fflush(stdout);
 }
 
@@ -202,9 +251,17 @@ int main(int argc, char** argv) {
   try {
     const torch::Device device(said["--device"]);
     std::istringstream sizes(said["--sizes"]);
-    for (std::string each; std::getline(sizes, each, ',');)
-      hypergradient(std::atol(each.c_str()), device, std::atoi(said["--repeats"].c_str()),
-                    std::atol(said["--products"].c_str()));
+    for (std::string each; std::getline(sizes, each, ',');) {
+      const Network n(std::atol(each.c_str()), device);
+      std::vector<Eigen::VectorXd> first;
+      for (const auto& [way, graphs] : ways) {
+        // Without a device all ways are one.
+        if (graphs != bilevel::torch::Graphs::none && !device.is_cuda()) continue;
+        hypergradient(n, device, std::atoi(said["--repeats"].c_str()), std::atol(said["--products"].c_str()),
+                      way, graphs, first);
+        inner_loop(n, device, way, graphs);
+      }
+    }
     if (said["--layer"] != "0") layer(device, std::atoi(said["--repeats"].c_str()));
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());

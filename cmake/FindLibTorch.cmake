@@ -58,7 +58,41 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
   endif()
   target_include_directories(LibTorch::LibTorch SYSTEM INTERFACE
     ${LibTorch_INCLUDE_DIR} ${LibTorch_INCLUDE_DIR}/torch/csrc/api/include)
+  # Graphs of CUDA need its headers, the toolkit's or those beside Python's package torch.
+  if(LibTorch_torch_cuda_LIBRARY)
+    file(GLOB beside ${prefix}/../nvidia/cu*/include ${prefix}/../nvidia/cuda_runtime/include)
+    find_path(LibTorch_CUDA_INCLUDE_DIR cuda_runtime_api.h
+              HINTS ${beside} ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES include)
+    mark_as_advanced(LibTorch_CUDA_INCLUDE_DIR)
+  endif()
   # What LibTorch itself needs, CUDA's libraries among it, it finds by itself when it is loaded.
   target_link_libraries(LibTorch::LibTorch INTERFACE
     -Wl,--allow-shlib-undefined -Wl,--push-state,--no-as-needed ${LibTorch_libraries} -Wl,--pop-state)
 endif()
+
+# Lets a target that is made of the sources of bilevel::torch in `folder` use what CUDA devices offer: graphs where the headers
+# of CUDA are, kernels where its compiler and the static part of its runtime are too. (As a language of the project CUDA would
+# be one of everybody who links the target.)
+function(bilevel_use_cuda target folder)
+  if(NOT LibTorch_CUDA_INCLUDE_DIR)
+    return()
+  endif()
+  target_compile_definitions(${target} PRIVATE BILEVEL_TORCH_CUDA)
+  target_include_directories(${target} SYSTEM PRIVATE ${LibTorch_CUDA_INCLUDE_DIR})
+  find_program(LibTorch_nvcc nvcc HINTS ${LibTorch_CUDA_INCLUDE_DIR}/../bin ENV CUDA_HOME
+               PATHS /usr/local/cuda PATH_SUFFIXES bin)
+  find_library(LibTorch_cudart cudart_static HINTS ${LibTorch_CUDA_INCLUDE_DIR}/.. PATHS /usr/local/cuda
+               PATH_SUFFIXES lib64 lib)
+  mark_as_advanced(LibTorch_nvcc LibTorch_cudart)
+  if(LibTorch_nvcc AND LibTorch_cudart)
+    set(object ${CMAKE_CURRENT_BINARY_DIR}/device_dots_kernel.o)
+    add_custom_command(OUTPUT ${object}
+      COMMAND ${LibTorch_nvcc} -std=c++17 -O3 -arch=all-major -Xcompiler -fPIC
+              -c ${folder}/device_dots_kernel.cu -o ${object}
+      DEPENDS ${folder}/device_dots_kernel.cu ${folder}/device_dots_kernel.hpp
+      COMMENT "Compiling device_dots_kernel.cu" VERBATIM)
+    target_sources(${target} PRIVATE ${object})
+    target_compile_definitions(${target} PRIVATE BILEVEL_TORCH_KERNELS)
+    target_link_libraries(${target} PUBLIC ${LibTorch_cudart} rt)
+  endif()
+endfunction()

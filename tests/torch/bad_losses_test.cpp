@@ -95,6 +95,10 @@ TEST(BadLosses, OfAnotherTypeOrEmpty) {
   expect_said(said_of(good_inner, good_outer,
                       Start(Tensors{at::zeros({3}, at::kDouble)}, Tensors{at::zeros({3}, at::kDouble)})),
               {"functions of two tensors start at two tensors"});
+  expect_said(said_of([](const Tensor& phi,
+                         const Tensor& theta) { return (phi - theta).pow(2).sum().to(at::kFloat); },
+                      good_outer),
+              {"the inner loss is of Float, phi of Double"});
 }
 
 TEST(BadLosses, NaNAtTheStart) {

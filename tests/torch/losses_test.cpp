@@ -15,6 +15,8 @@
 #include <bilevel/torch/row_sampler.hpp>
 #include <refusal.hpp>
 
+#include "tensor_logistic.hpp"
+
 namespace bilevel {
 namespace losses_test {
 
@@ -23,18 +25,8 @@ using Vec = Eigen::VectorXd;
 using torch::Losses;
 using torch::Start;
 using torch::Tensors;
-
-Tensor tensor(const Vec& x) {
-  Tensor t = at::zeros({x.size()}, at::kDouble);
-  Space<Tensor>::from_host(x.data(), t);
-  return t;
-}
-
-Tensor matrix(const problems::LinearModel::RowMajor& x) {
-  Tensor t = at::zeros({x.rows(), x.cols()}, at::kDouble);
-  Space<Tensor>::from_host(x.data(), t);
-  return t;
-}
+using torch_testing::tensor;
+using Logistic = torch_testing::TensorLogistic;
 
 Vec draw(Index n, std::uint64_t seed) {
   Vec x(n);
@@ -45,36 +37,6 @@ Vec draw(Index n, std::uint64_t seed) {
 double apart(const Tensor& ours, const Vec& expected) {
   return (host_copy(ours) - expected).norm() / std::max(expected.norm(), 1e-300);
 }
-
-/// The native logistic, and the same as two functions.
-struct Logistic {
-  explicit Logistic(std::uint64_t seed)
-      : native(problems::Logistic::random(
-            {.rows = 60, .validation_rows = 40, .features = 8, .strong = 2, .group = 4, .seed = seed})),
-        x(matrix(native.x())),
-        y(tensor(native.labels())),
-        validation_x(matrix(native.validation_x())),
-        validation_y(tensor(native.validation_labels())) {}
-
-  Losses<> losses() {
-    const auto fit = [](const Tensor& rows, const Tensor& labels, const Tensor& phi) {
-      return at::softplus(-labels * rows.matmul(phi)).mean();
-    };
-    torch::LossesOptions options;
-    options.constants = [this](const Tensor& theta, const Tensor& center, double radius) {
-      return native.constants(host_copy(theta), host_copy(center), radius);
-    };
-    return Losses(
-        [=, this](const Tensor& phi, const Tensor& theta) {
-          return fit(x, y, phi) + 0.5 * (theta.exp() * phi.pow(2)).sum();
-        },
-        [=, this](const Tensor& phi, const Tensor&) { return fit(validation_x, validation_y, phi); },
-        Start(tensor(native.initial_phi()), tensor(native.initial_theta())), options);
-  }
-
-  problems::Logistic native;
-  Tensor x, y, validation_x, validation_y;
-};
 
 TEST(TorchLosses, ValuesGradientsAndProductsAreThoseOfTheNativeLogistic) {
   for (const std::uint64_t seed : {1, 2, 3}) {
@@ -277,6 +239,9 @@ TEST(TorchLosses, MinimiseLearnsWhatTheNativeProblemLearns) {
   EXPECT_EQ(s.status, Status::converged) << s.message;
   EXPECT_LE((s.theta - expected.theta).norm(), 1e-5 * expected.theta.norm());
   EXPECT_NEAR(s.outer_value, expected.outer_value, 1e-10);
+  // The ledger knows what was fetched, for vectors that say so: at least θ and its gradient each time.
+  EXPECT_GE(s.cost.synchronisations, 2 * s.evaluations);
+  EXPECT_EQ(expected.cost.synchronisations, 0);
 }
 
 /// ½·mean over rows of (x·φ − y)², decays as before; the outer loss over rows of its own.
@@ -329,6 +294,73 @@ TEST(TorchLosses, ASubsetOfASubsetCountsWithinIt) {
   EXPECT_EQ(one.outer(phi, theta, {}), same.outer(phi, theta, {}));
   EXPECT_EQ(one.rows().inner, 2);
   EXPECT_EQ(one.rows().outer, 2);
+  const Tensor changing = list({4, 8});
+  Losses<> kept = whole.subset(changing, list({1, 3}));
+  changing.fill_(99);
+  EXPECT_EQ(kept.inner(phi, theta, {}), same.inner(phi, theta, {}));
+}
+
+TEST(TorchLosses, ConstraintsOnPhiHold) {
+  // min ½‖φ − θ‖² in the unit box: φ* is θ put into it, and only free elements follow θ.
+  const auto inner = [](const Tensor& phi, const Tensor& theta) { return 0.5 * (phi - theta).pow(2).sum(); };
+  const auto outer = [](const Tensor& phi, const Tensor&) { return 0.5 * (phi - 3).pow(2).sum(); };
+  const Start start(at::full({3}, 0.5, at::kDouble), ::torch::tensor({2.0, -1.0, 0.25}, at::kDouble));
+  Losses<> losses(inner, outer, start, {.phi_constraints = PhiConstraints::box(Vec::Zero(3), Vec::Ones(3))});
+  const auto solver = make_inner_solver<Tensor>("newton", losses, {.gradient_tolerance = 1e-10});
+  const auto e = make_estimator<Tensor>("implicit-cg", losses, *solver)->estimate(losses.initial_theta(), {});
+  EXPECT_LE(apart(e.phi, Vec{{1, 0, 0.25}}), 1e-9);
+  EXPECT_LE((host_copy(e.gradient) - Vec{{0, 0, -2.75}}).norm(), 1e-8) << e.message;
+  EXPECT_EQ(e.certificate.verdict, Verdict::trusted) << e.certificate.reason;
+  EXPECT_NE(refusal([&] {
+              Losses<>(inner, outer, start, {.phi_constraints = PhiConstraints::simplex(2)});
+            }).find("phi_constraints"),
+            std::string::npos);
+}
+
+TEST(TorchLosses, ASecondPhaseMayDrawItsRows) {
+  // A ridge regression of 4,000 rows, whose gradient by all rows is that of `implicit-direct`.
+  ::torch::manual_seed(5);
+  const Tensor x = at::randn({4000, 6}, at::kDouble),
+               y = x.matmul(at::ones({6}, at::kDouble)) + at::randn({4000}, at::kDouble);
+  const auto error = [=](const Tensors& phi, const Tensor& rows) {
+    return 0.5 * (x.index_select(0, rows).matmul(phi[0]) - y.index_select(0, rows)).pow(2).mean();
+  };
+  const auto made = [&](long drawn) {
+    return Losses<>(
+        [=](const Tensors& phi, const Tensors& theta, const Tensor& rows) {
+          return error(phi, rows) + 0.5 * (theta[0].exp() * phi[0].pow(2)).sum();
+        },
+        [=](const Tensors& phi, const Tensors&, const Tensor& rows) { return error(phi, rows); },
+        Start(Tensors{at::zeros({6}, at::kDouble)}, Tensors{at::full({6}, -1.0, at::kDouble)}),
+        torch::Rows{.inner = 4000, .outer = 400}, {.drawn_rows = drawn, .seed = 7});
+  };
+  Losses<> losses = made(100);
+  const auto inner = make_inner_solver<Tensor>("newton", losses);
+  const auto exact =
+      make_estimator<Tensor>("implicit-direct", losses, *inner)->estimate(losses.initial_theta(), {});
+  StochasticOptions sgd;
+  sgd.relative_tolerance = 1e-2;
+  const auto drawing = make_estimator<Tensor>(ImplicitMethod{.adjoint = sgd}, losses, *inner);
+  const auto drawn = drawing->estimate(losses.initial_theta(), {});
+  EXPECT_EQ(drawing->name(), "implicit-sgd");
+  EXPECT_EQ(drawn.adjoint_status, Status::converged) << drawn.message;
+  const double off = (host_copy(drawn.gradient) - host_copy(exact.gradient)).norm();
+  EXPECT_LE(off, drawn.certificate.bound) << drawn.certificate.reason;
+  EXPECT_LE(off, 0.02 * host_copy(exact.gradient).norm());
+  EXPECT_GT(off, 0);
+  EXPECT_EQ(drawn.certificate.verdict, Verdict::trusted) << drawn.certificate.reason;
+  // A drawn product is a fortieth of a whole one.
+  EXPECT_NEAR(drawn.cost.drawn_products, (drawn.adjoint_iterations + sgd.power_steps) / 40.0, 1e-9);
+  // The same rows every time.
+  EXPECT_EQ(host_copy(drawing->estimate(losses.initial_theta(), {}).gradient), host_copy(drawn.gradient));
+  Losses<> all = made(0);
+  EXPECT_NE(refusal([&] {
+              make_estimator<Tensor>(ImplicitMethod{.adjoint = sgd}, all,
+                                     *make_inner_solver<Tensor>("newton", all))
+                  ->estimate(all.initial_theta(), {});
+            }).find("draws no rows"),
+            std::string::npos);
+  EXPECT_NE(refusal([&] { made(4001); }).find("drawn_rows = 4001"), std::string::npos);
 }
 
 TEST(TorchLosses, RowsThatAreNotThereAreRefused) {

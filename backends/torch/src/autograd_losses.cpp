@@ -10,13 +10,22 @@ namespace {
 
 constexpr std::string_view owner = "torch::Losses";
 
+/// Beyond, a pass takes longer than its launches, and a recording, which holds memory of its own, wins
+/// nothing.
+constexpr std::int64_t largest_recorded = 1 << 25;
+
 std::string shape_text(at::IntArrayRef shape) {
   return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ", "));
 }
 
 /// Rows that a subset is made of, where the data are. Undefined ones are all.
-Tensor checked_rows(const Tensor& rows, long count, const at::Device& device, std::string_view what) {
-  if (!rows.defined()) return at::arange(count, at::TensorOptions().dtype(at::kLong).device(device));
+Tensor rows_on(const at::Device& device, const Tensor& rows, long count) {
+  return rows.defined() ? rows.to(device)
+                        : at::arange(count, at::TensorOptions().dtype(at::kLong).device(device));
+}
+
+void require_rows(const Tensor& rows, long count, std::string_view what) {
+  if (!rows.defined()) return;
   if (rows.scalar_type() != at::kLong || rows.dim() != 1 || rows.numel() == 0)
     throw InvalidInput(
         fmt::format("{}: {} rows must be a list of int64 with at least one element, not {} of "
@@ -26,7 +35,6 @@ Tensor checked_rows(const Tensor& rows, long count, const at::Device& device, st
   if (least < 0 || largest >= static_cast<double>(count))
     throw InvalidInput(
         fmt::format("{}: {} rows {} … {} do not all lie in 0 … {}", owner, what, least, largest, count - 1));
-  return rows.to(device);
 }
 
 }  // namespace
@@ -105,26 +113,34 @@ AutogradLosses::AutogradLosses(RowLoss inner, RowLoss outer, const Start& start,
       phi_(phi_blocks_.joined(start.phi)),
       theta_(theta_blocks_.joined(start.theta)),
       rows_(rows),
-      options_(std::move(options)) {
+      options_(std::move(options)),
+      recorder_(new Recorder{options_.graphs == Graphs::none || phi_.numel() > largest_recorded
+                                 ? SideStream()
+                                 : SideStream(phi_.device()),
+                             options_.graphs}),
+      evaluations_(std::make_shared<Evaluations>()) {
   if (!inner_ || !outer_)
     throw InvalidInput(
         fmt::format("{}: the {} loss is an empty function", owner, inner_ ? "outer" : "inner"));
   if (phi_.device() != theta_.device())
     throw InvalidInput(
         fmt::format("{}: phi is on {}, theta on {}", owner, phi_.device().str(), theta_.device().str()));
-  if (rows_.inner > 0) inner_rows_ = checked_rows({}, rows_.inner, phi_.device(), "inner");
-  if (rows_.outer > 0) outer_rows_ = checked_rows({}, rows_.outer, phi_.device(), "outer");
+  Violations v("torch::Losses");
+  v.require(options_.drawn_rows >= 0 && options_.drawn_rows <= rows_.inner, "drawn_rows", options_.drawn_rows,
+            fmt::format("must lie in 0 … {}, the rows of the inner loss", rows_.inner));
+  v.add(options_.phi_constraints.validate(phi_.numel())).throw_if_any();
+  if (rows_.inner > 0) inner_rows_ = rows_on(phi_.device(), {}, rows_.inner);
+  if (rows_.outer > 0) outer_rows_ = rows_on(phi_.device(), {}, rows_.outer);
   if (options_.look_first) look();
 }
 
 AutogradLosses::AutogradLosses(const AutogradLosses& whole, const Tensor& inner_rows,
                                const Tensor& outer_rows)
     : AutogradLosses(whole) {
-  if (rows_.inner == 0)
-    throw InvalidInput(fmt::format("{}: a subset needs losses that were given by rows", owner));
   cost_ = {};
-  inner_rows_ = checked_rows(inner_rows, rows_.inner, phi_.device(), "inner");
-  outer_rows_ = checked_rows(outer_rows, rows_.outer, phi_.device(), "outer");
+  evaluations_ = std::make_shared<Evaluations>();
+  inner_rows_ = rows_on(phi_.device(), inner_rows, rows_.inner);
+  outer_rows_ = rows_on(phi_.device(), outer_rows, rows_.outer);
   rows_ = {.inner = static_cast<long>(inner_rows_.numel()), .outer = static_cast<long>(outer_rows_.numel())};
   // Rows of a subset of a subset are counted within it.
   const auto within = [](RowLoss loss, Tensor rows) -> RowLoss {
@@ -135,6 +151,13 @@ AutogradLosses::AutogradLosses(const AutogradLosses& whole, const Tensor& inner_
   };
   if (whole.inner_rows_.defined()) inner_ = within(inner_, whole.inner_rows_);
   if (whole.outer_rows_.defined()) outer_ = within(outer_, whole.outer_rows_);
+}
+
+void AutogradLosses::require_subset(const Tensor& inner_rows, const Tensor& outer_rows) const {
+  if (rows_.inner == 0)
+    throw InvalidInput(fmt::format("{}: a subset needs losses that were given by rows", owner));
+  require_rows(inner_rows, rows_.inner, "inner");
+  require_rows(outer_rows, rows_.outer, "outer");
 }
 
 Tensor AutogradLosses::loss(Which which, const Tensors& phi, const Tensors& theta) {
@@ -154,6 +177,11 @@ Tensor AutogradLosses::loss(Which which, const Tensors& phi, const Tensors& thet
   if (!value.is_floating_point())
     throw InvalidInput(fmt::format("{}: the {} loss is of {}, which has no derivatives", owner, name(which),
                                    c10::toString(value.scalar_type())));
+  if (value.scalar_type() != phi_.scalar_type())
+    throw InvalidInput(fmt::format(
+        "{}: the {} loss is of {}, phi of {}: what was lost on the way is in no "
+        "certificate",
+        owner, name(which), c10::toString(value.scalar_type()), c10::toString(phi_.scalar_type())));
   if (value.device() != phi_.device())
     throw InvalidInput(fmt::format("{}: the {} loss is on {}, phi and theta are on {}", owner, name(which),
                                    value.device().str(), phi_.device().str()));
@@ -173,7 +201,31 @@ Tensors AutogradLosses::backward(std::string_view what, const Tensors& outputs, 
   }
 }
 
-double AutogradLosses::evaluate(Which which, const Tensor& phi, const Tensor& theta, Wanted<Tensor> wanted) {
+bool AutogradLosses::record(Graphs what, Launch& launch, const std::function<void()>& work) {
+  if (launch.record(recorder_->side, work)) return true;
+  recorder_->graphs = what == Graphs::whole ? Graphs::products : Graphs::none;
+  return false;
+}
+
+double AutogradLosses::value(const Tensor& phi, const Tensor& theta, double inner, double outer) {
+  const at::NoGradGuard guard;
+  const Tensors phis = phi_blocks_.views(phi), thetas = theta_blocks_.views(theta);
+  double sum = 0;
+  if (inner != 0) sum += inner * fetch(loss(Which::inner, phis, thetas));
+  if (outer != 0) sum += outer * fetch(loss(Which::outer, phis, thetas));
+  return sum;
+}
+
+void AutogradLosses::compare(std::string_view what, double now, double replayed) const {
+  if (same_value(now, replayed, phi_.scalar_type()) || (std::isnan(now) && std::isnan(replayed))) return;
+  throw InvalidInput(
+      fmt::format("{}: {} is {:.9g}, what was recorded of it gives {:.9g}: it has changed since. "
+                  "Graphs::whole is for losses that stay the same, of tensors that stay where they are; take "
+                  "Graphs::products",
+                  owner, what, now, replayed));
+}
+
+Tensor AutogradLosses::compute(Which which, const Tensor& phi, const Tensor& theta, Wanted<Tensor> wanted) {
   const at::AutoGradMode recorded(wanted.phi || wanted.theta);
   const Tensors phi_leaves = phi_blocks_.leaves(phi, wanted.phi != nullptr);
   const Tensors theta_leaves = theta_blocks_.leaves(theta, wanted.theta != nullptr);
@@ -190,25 +242,103 @@ double AutogradLosses::evaluate(Which which, const Tensor& phi, const Tensor& th
     if (wanted.phi) phi_blocks_.write(Tensors(gradients.begin(), middle), *wanted.phi);
     if (wanted.theta) theta_blocks_.write(Tensors(middle, gradients.end()), *wanted.theta);
   }
-  return fetch(value.detach());
+  return value.detach();
 }
 
+struct AutogradLosses::Evaluations {
+  struct Each {
+    long asked = 0, replays = 0;
+    Launch launch;
+    Tensor phi, theta, value, phi_gradient, theta_gradient;  // the recording's own
+  };
+  Each all[2][2][2];
+};
+
+double AutogradLosses::evaluate(Which which, const Tensor& phi, const Tensor& theta, Wanted<Tensor> wanted) {
+  auto& kept = evaluations_->all[which == Which::outer][wanted.phi != nullptr][wanted.theta != nullptr];
+  if (!launches(Graphs::whole)) return fetch(compute(which, phi, theta, wanted));
+  const at::NoGradGuard guard;
+  if (!kept.launch.recorded()) {
+    const SideStream::Scope beside(side());
+    if (++kept.asked == 1) return fetch(compute(which, phi, theta, wanted));
+    const Wanted<Tensor> own{.phi = wanted.phi ? &kept.phi_gradient : nullptr,
+                             .theta = wanted.theta ? &kept.theta_gradient : nullptr};
+    elements::copy(phi, kept.phi);
+    elements::copy(theta, kept.theta);
+    if (own.phi) *own.phi = at::zeros_like(kept.phi);
+    if (own.theta) *own.theta = at::zeros_like(kept.theta);
+    if (!record(Graphs::whole, kept.launch, [&] { kept.value = compute(which, kept.phi, kept.theta, own); }))
+      return fetch(compute(which, phi, theta, wanted));
+  }
+  elements::copy(phi, kept.phi);
+  elements::copy(theta, kept.theta);
+  kept.launch.replay();
+  count_replay();
+  if (wanted.phi) elements::copy(kept.phi_gradient, *wanted.phi);
+  if (wanted.theta) elements::copy(kept.theta_gradient, *wanted.theta);
+  const double value = fetch(kept.value);
+  if (compared(++kept.replays))
+    compare(fmt::format("the {} loss", name(which)),
+            which == Which::inner ? this->value(phi, theta, 1, 0) : this->value(phi, theta, 0, 1), value);
+  return value;
+}
+
+void AutogradLosses::count(const AutogradCost& more) {
+  cost_.forward_passes += more.forward_passes;
+  cost_.backward_passes += more.backward_passes;
+  cost_.replays += more.replays;
+}
+
+GradientGraph::GradientGraph(AutogradLosses& losses)
+    : losses_(losses),
+      times_{phi_gradients_, losses.phi_blocks(), phi_leaves_, losses.phi_blocks()},
+      cross_times_{phi_gradients_, losses.phi_blocks(), theta_leaves_, losses.theta_blocks()},
+      cross_apply_{theta_gradients_, losses.theta_blocks(), phi_leaves_, losses.phi_blocks()} {}
+
 void GradientGraph::record(const Tensor& phi, const Tensor& theta, double beta) {
-  // The last graph goes before the next one comes: there is memory for one.
-  phi_gradients_.clear();
-  theta_gradients_.clear();
-  phi_leaves_.clear();
-  theta_leaves_.clear();
+  sampler_.reset();
+  const bool again = beta == beta_ && losses_.launches(Graphs::whole);
+  if (!again || !launch_.recorded()) {
+    // The last graph goes before the next one comes: there is memory for one.
+    launch_.forget();
+    for (Product* each : {&times_, &cross_times_, &cross_apply_}) {
+      each->launch.forget();
+      each->asked = 0;
+    }
+    for (Tensors* each : {&phi_gradients_, &theta_gradients_, &phi_leaves_, &theta_leaves_}) each->clear();
+    beta_ = beta;
+  }
+  // Beside the count of changes that autograd keeps: a recorded graph looks at these elements again.
+  for (const auto& [from, to] : {std::pair<const Tensor&, Tensor&>{phi, phi_}, {theta, theta_}}) {
+    Tensor same = to.defined() ? to.variable_data() : Tensor();
+    elements::copy(from, same);
+    to = same;
+  }
+  const SideStream::Scope beside(losses_.side());
+  if (again && !launch_.recorded()) {
+    replays_ = 0;
+    losses_.record(Graphs::whole, launch_, [&] { make(beta); });
+  }
+  if (!launch_.recorded()) return make(beta);
+  launch_.replay();
+  losses_.count_replay();
+  if (compared(++replays_)) {
+    const at::NoGradGuard guard;
+    losses_.compare("L_in + β·L_out", losses_.value(phi_, theta_, 1, beta), fetch(value_));
+  }
+}
+
+/// The gradients with their graph, at phi_ and theta_.
+void GradientGraph::make(double beta) {
   const at::AutoGradMode recorded(true);
-  elements::copy(phi, phi_);
-  elements::copy(theta, theta_);
   phi_leaves_ = losses_.phi_blocks().leaves(phi_, true);
   theta_leaves_ = losses_.theta_blocks().leaves(theta_, true);
   Tensor value = losses_.loss(Which::inner, phi_leaves_, theta_leaves_);
   if (beta != 0) value = value + beta * losses_.loss(Which::outer, phi_leaves_, theta_leaves_);
+  value_ = value.detach();
   if (!value.requires_grad()) {
-    phi_gradients_.resize(phi_leaves_.size());
-    theta_gradients_.resize(theta_leaves_.size());
+    phi_gradients_.assign(phi_leaves_.size(), Tensor());
+    theta_gradients_.assign(theta_leaves_.size(), Tensor());
     return;
   }
   Tensors leaves = phi_leaves_;
@@ -219,32 +349,56 @@ void GradientGraph::record(const Tensor& phi, const Tensor& theta, double beta) 
   theta_gradients_.assign(middle, gradients.end());
 }
 
-void GradientGraph::through(const Tensors& gradients, const Blocks& from, const Tensor& weights,
-                            const Tensors& leaves, const Blocks& to, Tensor& out) {
+void GradientGraph::through(const Product& product, const Tensor& weights, Tensor& out) {
   Tensors outputs, on_them;
-  const Tensors blocks = from.views(weights);
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
+  const Tensors blocks = product.from.views(weights);
+  for (std::size_t i = 0; i < product.gradients.size(); ++i) {
+    const Tensor& each = product.gradients[i];
     // What is constant has no part in the product.
-    if (!gradients[i].defined() || !gradients[i].requires_grad()) continue;
-    outputs.push_back(gradients[i]);
+    if (!each.defined() || !each.requires_grad()) continue;
+    outputs.push_back(each);
     on_them.push_back(blocks[i]);
   }
-  Tensors products(leaves.size());
+  Tensors products(product.leaves.size());
   if (!outputs.empty())
-    products = losses_.backward("a product with second derivatives", outputs, leaves, on_them, true, false);
-  to.write(products, out);
+    products =
+        losses_.backward("a product with second derivatives", outputs, product.leaves, on_them, true, false);
+  product.to.write(products, out);
 }
 
-void GradientGraph::times(const Tensor& v, Tensor& out) {
-  through(phi_gradients_, losses_.phi_blocks(), v, phi_leaves_, losses_.phi_blocks(), out);
+double GradientGraph::drawn_times(const Tensor& v, Tensor& out) {
+  const long all = losses_.rows().inner, some = std::min(losses_.options().drawn_rows, all);
+  if (some == 0) return 0;
+  if (!sampler_)
+    sampler_.emplace(RowSamplerOptions{
+        .rows = all, .batch = some, .seed = losses_.options().seed, .device = phi_.device()});
+  AutogradLosses part(losses_, sampler_->next(), {});
+  GradientGraph graph(part);
+  graph.record(phi_, theta_, beta_);
+  graph.times(v, out);
+  losses_.count(part.cost());
+  return static_cast<double>(some) / static_cast<double>(all);
 }
 
-void GradientGraph::cross_times(const Tensor& v, Tensor& out) {
-  through(phi_gradients_, losses_.phi_blocks(), v, theta_leaves_, losses_.theta_blocks(), out);
-}
-
-void GradientGraph::cross_apply(const Tensor& u, Tensor& out) {
-  through(theta_gradients_, losses_.theta_blocks(), u, phi_leaves_, losses_.phi_blocks(), out);
+void GradientGraph::multiply(Product& product, const Tensor& weights, Tensor& out) {
+  const at::NoGradGuard guard;
+  if (!product.launch.recorded()) {
+    const SideStream::Scope beside(losses_.side());
+    // The first is done as it comes: libraries of the device take what they need at their first call, and a
+    // recording of what is asked for once would be lost.
+    bool recorded = false;
+    if (++product.asked == 2 && losses_.launches(Graphs::products)) {
+      elements::copy(weights, product.weights);
+      elements::copy(out, product.out);
+      recorded = losses_.record(Graphs::products, product.launch,
+                                [&] { through(product, product.weights, product.out); });
+    }
+    if (!recorded) return through(product, weights, out);
+  }
+  elements::copy(weights, product.weights);
+  product.launch.replay();
+  losses_.count_replay();
+  elements::copy(product.out, out);
 }
 
 }  // namespace bilevel::torch

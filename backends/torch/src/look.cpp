@@ -14,6 +14,10 @@ double length(const Tensor& x) {
   return norm(x.to(at::kDouble));
 }
 
+double roundoff(at::ScalarType type) {
+  return type == at::kFloat ? 0x1p-24 : 0x1p-53;
+}
+
 bool any_defined(const Tensors& tensors) {
   for (const Tensor& each : tensors)
     if (each.defined()) return true;
@@ -25,6 +29,10 @@ bool any_defined(const Tensors& tensors) {
 }
 
 }  // namespace
+
+bool same_value(double a, double b, at::ScalarType type) {
+  return std::abs(a - b) <= 1e3 * roundoff(type) * std::max({std::abs(a), std::abs(b), 1.0});
+}
 
 void AutogradLosses::look() {
   for (const auto& [what, vector] : {std::pair<const char*, const Tensor&>{"phi", phi_}, {"theta", theta_}})
@@ -56,9 +64,7 @@ void AutogradLosses::look_at(Which which) {
 
   const at::NoGradGuard guard;
   const double second = fetch(loss(which, phi, theta));
-  // Sums of a device may come in another order.
-  const double u = phi_.scalar_type() == at::kFloat ? 0x1p-24 : 0x1p-53;
-  if (!(std::abs(second - first) <= 1e3 * u * std::max({std::abs(first), std::abs(second), 1.0})))
+  if (!same_value(second, first, phi_.scalar_type()))
     refuse(which,
            fmt::format("hides a state: it is {:.17g} and then {:.17g} at the same point", first, second));
 }
@@ -66,7 +72,7 @@ void AutogradLosses::look_at(Which which) {
 /// The product with a random direction against a central difference of the gradient: a part of the loss that
 /// is detached, or an operation whose derivative has none itself, leaves out what the difference shows.
 void AutogradLosses::look_at_second_derivatives(Which which) {
-  const double u = phi_.scalar_type() == at::kFloat ? 0x1p-24 : 0x1p-53;
+  const double u = roundoff(phi_.scalar_type());
   const double h = std::cbrt(u) * std::max(1.0, elements::max_abs(phi_));
   Tensor direction = at::zeros_like(phi_), product = at::zeros_like(phi_);
   elements::random(1, direction);

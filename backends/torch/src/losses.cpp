@@ -44,6 +44,7 @@ struct GraphCurvature final : Curvature<V> {
   void times(const V& v, V& out) override { graph.times(tensor_of(v), tensor_of(out)); }
   void cross_times(const V& v, V& out) override { graph.cross_times(tensor_of(v), tensor_of(out)); }
   void cross_apply(const V& u, V& out) override { graph.cross_apply(tensor_of(u), tensor_of(out)); }
+  double drawn_times(const V& v, V& out) override { return graph.drawn_times(tensor_of(v), tensor_of(out)); }
 
   std::shared_ptr<AutogradLosses> losses;
   GradientGraph graph;
@@ -107,8 +108,16 @@ Constants Losses<V>::constants(const V& theta, const V& center, double radius) {
 }
 
 template <Vector V>
+PhiConstraints Losses<V>::phi_constraints() const {
+  return losses_->options().phi_constraints;
+}
+
+template <Vector V>
 Losses<V> Losses<V>::subset(const Tensor& inner_rows, const Tensor& outer_rows) const {
-  return Losses(std::make_shared<AutogradLosses>(*losses_, inner_rows, outer_rows));
+  losses_->require_subset(inner_rows, outer_rows);
+  // Numbers of its own, whatever the caller does with these.
+  const auto own = [](const Tensor& rows) { return rows.defined() ? rows.clone() : rows; };
+  return Losses(std::make_shared<AutogradLosses>(*losses_, own(inner_rows), own(outer_rows)));
 }
 template <Vector V>
 Rows Losses<V>::rows() const {

@@ -2,9 +2,10 @@
 #include <cmath>
 #include <cstring>
 
-#include <ATen/CPUGeneratorImpl.h>
-
+#include <bilevel/space/eigen.hpp>
 #include <bilevel/torch/tensor.hpp>
+
+#include "device_dots.hpp"
 
 namespace bilevel::torch {
 
@@ -43,6 +44,7 @@ void dots(const Tensor& x, const Tensors& ys, double* out) {
     return;
   }
   const at::NoGradGuard guard;
+  if (const Tensor found = device_dots(x, ys); found.defined()) return to_host(found, out);
   const bool exact = x.scalar_type() == at::kDouble;
   const Tensor a = exact ? in_a_row(x) : in_a_row(x).to(at::kDouble);
   Tensors products;
@@ -124,12 +126,9 @@ double max_abs(const Tensor& x) {
 
 void random(std::uint64_t seed, Tensor& x) {
   if (size(x) == 0) return;
-  const at::NoGradGuard guard;
-  at::Generator generator = at::detail::createCPUGenerator(seed);
-  if (x.is_cpu())
-    x.normal_(0, 1, generator);
-  else
-    x.copy_(at::empty(x.sizes(), x.options().device(at::kCPU)).normal_(0, 1, generator));
+  Eigen::VectorXd host(size(x));
+  Space<Eigen::VectorXd>::random(seed, host);
+  from_host(host.data(), x);
 }
 
 Index size(const Tensor& x) {

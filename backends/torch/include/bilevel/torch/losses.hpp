@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -35,6 +36,19 @@ struct Rows {
   long inner = 0, outer = 0;
 };
 
+/// What is recorded on a CUDA device and launched as one (a CUDA graph): a pass over a small network takes
+/// less time than its hundreds of launches. Up to 3·10⁷ elements of φ; elsewhere it makes no difference.
+enum class Graphs {
+  none,
+  /// Products with second derivatives, from the second one at a point on. Nothing that a user has written
+  /// runs in them.
+  products,
+  /// The losses and their gradients as well, which are recorded once and for all: numbers of the host that a
+  /// loss reads are those of the recording, and tensors that it reads must stay where they are (write to them
+  /// in place). Their values are compared with the losses at replays 1, 2, 4, 8, …
+  whole,
+};
+
 struct LossesOptions {
   /// Look at both losses once, at the start, before any work: scalar, finite, depend on φ and θ, the same
   /// twice, draw no random numbers, twice differentiable. Costs some five gradients and two Hessian products.
@@ -42,12 +56,20 @@ struct LossesOptions {
   /// Constants that hold within `radius` of `center` at this θ: what turns estimated certificates into
   /// rigorous ones. Empty: none are known.
   std::function<Constants(const Tensor& theta, const Tensor& center, double radius)> constants = {};
+  /// What φ must satisfy, in the order of its elements (a list's tensors one after the other).
+  PhiConstraints phi_constraints = {};
+  Graphs graphs = Graphs::products;
+  /// Rows of L_in that each step of a stochastic second phase draws (StochasticOptions, `implicit-sgd`); 0:
+  /// there is none. For losses by rows.
+  long drawn_rows = 0;
+  std::uint64_t seed = 1;  ///< of these draws
 };
 
 /// What autograd has been asked for.
 struct AutogradCost {
   long forward_passes = 0;
   long backward_passes = 0;
+  long replays = 0;  ///< of recorded passes, each launched as one; not among those above
 };
 
 class AutogradLosses;
@@ -73,6 +95,7 @@ class Losses final : public Problem<V> {
   double outer(const V& phi, const V& theta, Wanted<V> wanted) override;
   void linearise(const V& phi, const V& theta, double beta, std::unique_ptr<Curvature<V>>& reuse) override;
   Constants constants(const V& theta, const V& center, double radius) override;
+  PhiConstraints phi_constraints() const override;
 
   /// The same losses over these rows only, a problem of its own: int64 tensors, or undefined ones for all.
   /// Throws InvalidInput where the losses were not given by rows, or a row lies outside.

@@ -63,7 +63,7 @@ void divide(const Tensor& x, Tensor& y);
 void sqrt(Tensor& x);
 void clamp(const Tensor& lower, const Tensor& upper, Tensor& x);
 double max_abs(const Tensor& x);
-/// Drawn on the host, so that every device sees the same.
+/// Drawn on the host, so that every device sees the same, and the same as vectors of Eigen.
 void random(std::uint64_t seed, Tensor& x);
 Index size(const Tensor& x);
 void to_host(const Tensor& x, double* host);
@@ -95,6 +95,7 @@ struct SpaceOfTensors {
   static void clamp(const V& lower, const V& upper, V& x) {
     elements::clamp(tensor_of(lower), tensor_of(upper), tensor_of(x));
   }
+  static long synchronisations() { return bilevel::torch::synchronisations(); }
   static double max_abs(const V& x) { return elements::max_abs(tensor_of(x)); }
   static void random(std::uint64_t seed, V& x) { elements::random(seed, tensor_of(x)); }
   static Index size(const V& x) { return elements::size(tensor_of(x)); }
