@@ -16,6 +16,7 @@ const std::vector<InnerChoice>& all_inner_solvers() {
       NewtonOptions{},
       TrustRegionOptions{},
       FixedPointOptions{},
+      FixedPointOptions::broyden(),
       NewtonKrylovOptions{},
   };
   return all;
@@ -32,9 +33,7 @@ struct InnerName {
   std::string_view operator()(const LbfgsOptions&) const { return "lbfgs"; }
   std::string_view operator()(const NewtonOptions&) const { return "newton"; }
   std::string_view operator()(const TrustRegionOptions&) const { return "trust-region"; }
-  std::string_view operator()(const FixedPointOptions& o) const {
-    return o.memory > 0 ? "anderson" : "fixed-point";
-  }
+  std::string_view operator()(const FixedPointOptions& o) const { return o.name(); }
   std::string_view operator()(const NewtonKrylovOptions&) const { return "newton-krylov"; }
 };
 
@@ -86,8 +85,8 @@ void refuse_step(const InnerChoice& choice) {
 
 void refuse_residual(const InnerChoice& choice) {
   throw InvalidInput(fmt::format(
-      "inner solver {}: it minimises a loss and this problem has only a residual; use anderson, or "
-      "newton-krylov where there are products",
+      "inner solver {}: it minimises a loss and this problem has only a residual; use anderson or broyden, "
+      "or newton-krylov where there are products",
       name(choice)));
 }
 

@@ -50,8 +50,10 @@ class Written {
     add(first_radius, max_products);
   }
   void one(const FixedPointOptions& o) {
-    const auto& [step, memory, growth] = o;
+    const auto& [step, memory, growth, secants] = o;
     add(step, memory, growth);
+    // Anderson's reads as it did when there was nothing else, so that runs kept then go on.
+    if (secants != Secants::anderson) add(secants);
   }
 
   void one(const NewtonKrylovOptions& o) {

@@ -106,8 +106,8 @@ TEST(Program, NumbersHaveFullPrecision) {
 }
 
 TEST(Program, SolversAndOptimisersByName) {
-  for (const char* inner :
-       {"gradient-descent", "heavy-ball", "nesterov", "lbfgs", "newton", "trust-region", "anderson"})
+  for (const char* inner : {"gradient-descent", "heavy-ball", "nesterov", "lbfgs", "newton", "trust-region",
+                            "anderson", "broyden"})
     EXPECT_EQ(run(std::string("solve --problem log-cosh --condition 10 --inner ") + inner).code, 0) << inner;
   for (const char* adjoint : {"direct", "cg", "minres", "gmres", "bicgstab", "neumann"})
     EXPECT_EQ(run(std::string("solve --problem log-cosh --condition 10 --adjoint ") + adjoint).code, 0)

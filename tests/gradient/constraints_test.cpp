@@ -262,7 +262,7 @@ TEST(Constraints, WhoCannotObeySaysSo) {
   p.held = PhiConstraints::box(Vec::Zero(4), Vec());
   auto problem = make_problem(functions(p));
   for (const char* inner :
-       {"gradient-descent", "nesterov", "adam", "trust-region", "anderson", "newton-krylov"})
+       {"gradient-descent", "nesterov", "adam", "trust-region", "anderson", "broyden", "newton-krylov"})
     EXPECT_THROW(make_inner_solver<Vec>(inner, problem), InvalidInput) << inner;
   p.held.lower.resize(3);
   auto wrong = make_problem(functions(p));

@@ -119,7 +119,7 @@ TEST(Inherited, NewtonsFactorServesWithoutBeingFormedAgain) {
 
 TEST(Inherited, AnInnerSolverThatLeavesNothingIsRefusedAtOnce) {
   auto problem = problems::Quadratic::random({.seed = 7});
-  for (const std::string_view solver : {"gradient-descent", "trust-region", "anderson"}) {
+  for (const std::string_view solver : {"gradient-descent", "trust-region", "anderson", "broyden"}) {
     const auto inner = make_inner_solver<Vec>(solver, problem);
     try {
       make_estimator<Vec>("implicit-cg-inherited", problem, *inner);

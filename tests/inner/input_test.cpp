@@ -82,6 +82,12 @@ TEST(Input, EveryViolatedOptionIsNamedWithItsValue) {
               AllOf(HasSubstr("first_radius = 0"), HasSubstr("max_products = -1")));
   EXPECT_THAT(refusal([&] { FixedPoint<Vec>(problem, {}, {.step = -1, .memory = 33, .growth = 0.5}); }),
               AllOf(HasSubstr("step = -1"), HasSubstr("memory = 33"), HasSubstr("growth = 0.5")));
+  FixedPointOptions broyden = FixedPointOptions::broyden();
+  for (const long memory : {-1, 33}) {
+    broyden.memory = memory;
+    EXPECT_THAT(refusal([&] { make_inner_solver(broyden, problem); }),
+                HasSubstr(fmt::format("memory = {} must lie in [0, 32]", memory)));
+  }
   EXPECT_THAT(refusal([&] { Minimiser<Vec>(problem, nullptr); }), HasSubstr("step is null"));
 }
 
@@ -92,10 +98,10 @@ TEST(Input, AnUnknownNameListsTheKnownOnes) {
   for (const std::string_view name : inner_solver_names()) EXPECT_THAT(text, HasSubstr(std::string(name)));
 }
 
-TEST(Input, AnEquilibriumWithoutALossIsOnlyForAnderson) {
+TEST(Input, AnEquilibriumWithoutALossIsOnlyForThoseThatSeekAZero) {
   Recurrent problem(5, 0.5, 1);
   EXPECT_THAT(refusal([&] { make_inner_solver("lbfgs", problem); }),
-              AllOf(HasSubstr("lbfgs"), HasSubstr("use anderson")));
+              AllOf(HasSubstr("lbfgs"), HasSubstr("use anderson or broyden")));
   EXPECT_THAT(refusal([&] { make_inner_solver("simplex", problem); }), HasSubstr("choose one of"));
 }
 
@@ -113,7 +119,8 @@ TEST(Input, FirstOrderProblemsAreServedOrToldWhatToDo) {
                 AllOf(HasSubstr(name.data()), HasSubstr("set step")));
   }
   EXPECT_EQ(problem.values, 0);
-  for (const std::string_view name : {"gradient-descent-backtracking", "adam", "lbfgs", "anderson"}) {
+  for (const std::string_view name :
+       {"gradient-descent-backtracking", "adam", "lbfgs", "anderson", "broyden"}) {
     SCOPED_TRACE(name);
     const auto s = make_inner_solver(name, problem, {.max_iterations = 100000})->solve(theta, 0, 0.9 * phi);
     EXPECT_EQ(s.status, Status::converged) << s.message;

@@ -101,10 +101,12 @@ TEST(Nonconvex, IllConditionedQuadraticsAreSolvedToTheSameGradient) {
 TEST(FixedPoint, SettlesARecurrentNetworkThatMinimisesNothing) {
   for (const unsigned seed : {1u, 2u, 3u}) {
     for (const double beta : {0.0, 0.5, -0.05}) {
-      for (const long memory : {0, 5, 10}) {
-        SCOPED_TRACE(fmt::format("seed {}, beta {}, memory {}", seed, beta, memory));
+      for (const FixedPointOptions& method :
+           {FixedPointOptions{.memory = 0}, FixedPointOptions{}, FixedPointOptions{.memory = 10},
+            FixedPointOptions::broyden()}) {
+        SCOPED_TRACE(fmt::format("seed {}, beta {}, {} {}", seed, beta, method.name(), method.memory));
         Recurrent problem(15, 0.9, seed);
-        FixedPoint<Vec> solver(problem, {}, {.memory = memory});
+        FixedPoint<Vec> solver(problem, {}, method);
         const auto s = solver.solve(problem.initial_theta(), beta, problem.initial_phi());
         EXPECT_EQ(s.status, Status::converged) << s.message;
         EXPECT_TRUE(std::isnan(s.value));
@@ -129,14 +131,16 @@ TEST(FixedPoint, AccelerationSavesIterations) {
 TEST(FixedPoint, TheSafeguardRescuesAStepThatIsFarTooLong) {
   auto problem = problems::Quadratic::random({.phi = 20, .theta = 2, .condition = 100, .seed = 4});
   const Vec theta = Vec::Ones(2);
-  for (const double step : {10.0, 100.0, 1e4}) {
-    SCOPED_TRACE(step);
-    FixedPoint<Vec> solver(problem, {}, {.step = step});
-    const auto s = solver.solve(theta, 0, problem.initial_phi());
-    EXPECT_EQ(s.status, Status::converged) << s.message;
-    EXPECT_THAT(s.message, HasSubstr("restarted"));
-    EXPECT_LE((s.phi - problem.settled(theta, 0)).norm(), 1e-8);
-  }
+  for (FixedPointOptions method : {FixedPointOptions{}, FixedPointOptions::broyden()})
+    for (const double step : {10.0, 100.0, 1e4}) {
+      SCOPED_TRACE(fmt::format("{}, step {}", method.name(), step));
+      method.step = step;
+      FixedPoint<Vec> solver(problem, {}, method);
+      const auto s = solver.solve(theta, 0, problem.initial_phi());
+      EXPECT_EQ(s.status, Status::converged) << s.message;
+      EXPECT_THAT(s.message, HasSubstr("restarted"));
+      EXPECT_LE((s.phi - problem.settled(theta, 0)).norm(), 1e-8);
+    }
 }
 
 TEST(Newton, AssemblesTheHessianFromProductsWhereNoneIsOffered) {

@@ -80,8 +80,8 @@ TEST(Status, StalledWhereTheToleranceIsBelowRounding) {
 TEST(Status, UnboundedBelowIsDiverged) {
   auto problem = hill(5);
   for (const std::string_view name : inner_solver_names()) {
-    if (name == "adam" || name == "anderson" || name == "newton-krylov")
-      continue;  // fixed distances; and the stationary point is what the other two seek
+    if (name == "adam" || !minimises(inner_solver_named(name)))
+      continue;  // fixed distances; and the stationary point is what those without a loss seek
     SCOPED_TRACE(name);
     const auto s = make_inner_solver(name, problem)->solve(problem.initial_theta(), 0, 3 * Vec::Ones(5));
     EXPECT_EQ(s.status, Status::diverged) << s.message;
@@ -190,13 +190,16 @@ TEST(NotFinite, AtTheStart) {
 }
 
 TEST(NotFinite, ResidualOfAnEquilibriumAtIteration7) {
-  Recurrent problem(8, 0.9, 3);
-  problem.failing_call = 8;
-  const auto s = solve("anderson", problem, {.gradient_tolerance = 0});
-  EXPECT_EQ(s.status, Status::not_finite);
-  EXPECT_EQ(s.iterations, 7);
-  EXPECT_THAT(s.message, HasSubstr("the residual is not finite at iteration 7"));
-  EXPECT_TRUE(s.phi.allFinite() && std::isfinite(s.residual_norm));
+  for (const std::string_view name : {"anderson", "broyden"}) {
+    SCOPED_TRACE(name);
+    Recurrent problem(8, 0.9, 3);
+    problem.failing_call = 8;
+    const auto s = solve(name, problem, {.gradient_tolerance = 0});
+    EXPECT_EQ(s.status, Status::not_finite);
+    EXPECT_EQ(s.iterations, 7);
+    EXPECT_THAT(s.message, HasSubstr("the residual is not finite at iteration 7"));
+    EXPECT_TRUE(s.phi.allFinite() && std::isfinite(s.residual_norm));
+  }
 }
 
 /// −Σ log φ + Σ φ: +∞ outside of the domain.

@@ -348,6 +348,19 @@ TEST(Minimise, ResumesWithTheSameMethodsOnly) {
   }
 }
 
+TEST(Minimise, ResumesWithTheSameSecantsOnly) {
+  MinimiseOptions options{
+      .inner = FixedPointOptions{.memory = 3},
+      .outer = {.max_iterations = 1, .checkpoint = scratch("secants"), .identity = "line"}};
+  EXPECT_EQ(minimise(KeptLine{}, options).status, Status::iteration_limit);
+  options.outer.resume = true;
+  options.outer.max_iterations = 2;
+  MinimiseOptions changed = options;
+  changed.inner = FixedPointOptions{.memory = 3, .secants = Secants::broyden};
+  EXPECT_THROW(minimise(KeptLine{}, changed), InvalidInput);
+  EXPECT_TRUE(minimise(KeptLine{}, options).resumed);
+}
+
 TEST(Minimise, WhatTheProblemCannotServeIsSaid) {
   const auto refusal = [](auto losses, const MinimiseOptions& options) -> std::string {
     try {
@@ -364,7 +377,7 @@ TEST(Minimise, WhatTheProblemCannotServeIsSaid) {
     minimise(static_cast<Equilibrium<Vec>&>(net), {.inner = LbfgsOptions{}});
     ADD_FAILURE();
   } catch (const InvalidInput& error) {
-    expect_parts(error.what(), {"lbfgs", "use anderson"});
+    expect_parts(error.what(), {"lbfgs", "use anderson or broyden"});
   }
 }
 

@@ -26,15 +26,16 @@ using InnerChoice = std::variant<GradientDescentOptions, BacktrackingDescentOpti
                                  TrustRegionOptions, FixedPointOptions, NewtonKrylovOptions>;
 
 /// gradient-descent, gradient-descent-backtracking, heavy-ball, nesterov, adam, lbfgs, newton, trust-region,
-/// anderson, newton-krylov: the name() of the solver that is made of it.
+/// anderson, broyden, newton-krylov: the name() of the solver that is made of it.
 std::string_view name(const InnerChoice& choice);
 Violations validate(const InnerChoice& choice);
-/// Whether it minimises a loss, step by step; anderson and newton-krylov ask for a residual only.
+/// Whether it minimises a loss, step by step; anderson, broyden and newton-krylov ask for a residual only.
 bool minimises(const InnerChoice& choice);
 /// Whether unrolling and forward mode can differentiate its steps.
 bool differentiable(const InnerChoice& choice);
 
-/// Every name, each that of a choice with its options at their defaults, in the order of its documentation.
+/// Every name, each that of a choice with its options at their defaults (broyden:
+/// FixedPointOptions::broyden()), in the order of its documentation.
 std::span<const std::string_view> inner_solver_names();
 /// The choice of that name; null where there is none.
 const InnerChoice* find_inner_solver(std::string_view name);

@@ -28,6 +28,8 @@ FixedPoint<V>::FixedPoint(Equilibrium<V>& problem, MinimiserOptions options, Fix
     residual_differences_.push_back(Space<V>::zeros_like(phi_));
   }
   gram_.setZero(method_.memory, method_.memory);
+  lengths_.setZero(method_.memory);
+  along_.setZero(method_.memory);
 }
 
 template <Vector V>
@@ -201,41 +203,74 @@ void FixedPoint<V>::advance() {
 template <Vector V>
 void FixedPoint<V>::record_difference() {
   const long slot = next_slot_;
-  V& df = residual_differences_[static_cast<std::size_t>(slot)];
   Space<V>::axpy(1, phi_, phi_differences_[static_cast<std::size_t>(slot)]);
-  Space<V>::axpy(1, residual_, df);
+  Space<V>::axpy(1, residual_, residual_differences_[static_cast<std::size_t>(slot)]);
   pending_ = false;
+  if (method_.secants == Secants::broyden) {
+    measure_broyden(slot);
+  } else if (!measure_anderson(slot)) {
+    // F did not change: the secant says nothing, and the older ones are no better.
+    held_ = 0;
+    return;
+  }
+  ++held_;
+  next_slot_ = (next_slot_ + 1) % method_.memory;
+}
+
+/// The new row and column of ΔFᵀΔF; false where the difference is 0.
+template <Vector V>
+bool FixedPoint<V>::measure_anderson(long slot) {
+  const V& df = residual_differences_[static_cast<std::size_t>(slot)];
   std::array<const V*, FixedPointOptions::most_memory> with;
   std::array<double, FixedPointOptions::most_memory> products;
-  const auto slot_of = [&](long age) { return (slot - 1 - age + 2 * method_.memory) % method_.memory; };
   const auto count = static_cast<std::size_t>(held_ + 1);
   with[0] = &df;
   for (long age = 0; age < held_; ++age)
     with[static_cast<std::size_t>(age + 1)] = &residual_differences_[static_cast<std::size_t>(slot_of(age))];
   dots<V>(df, std::span(with.data(), count), products.data());
   const double square = products[0];
-  if (!(square > 0)) {
-    // F did not change: the secant says nothing, and the older ones are no better.
-    held_ = 0;
-    return;
-  }
+  if (!(square > 0)) return false;
   gram_(slot, slot) = square;
   for (long age = 0; age < held_; ++age)
     gram_(slot, slot_of(age)) = gram_(slot_of(age), slot) = products[static_cast<std::size_t>(age + 1)];
-  ++held_;
-  next_slot_ = (next_slot_ + 1) % method_.memory;
+  return true;
 }
 
-/// next −= (ΔΦ − αΔF) γ. The normal equations suffice: γ steers the acceleration and its error only
-/// costs speed. Columns are scaled to length 1 and the system is regularised at the level of rounding,
-/// so that differences which have become parallel share their weight.
+/// The new row and column of ΔΦᵀΔF, and ΔΦᵀF, in two fetches: since the newest of ΔF is what F has changed
+/// by, its column is what ΔΦᵀF has changed by.
 template <Vector V>
-void FixedPoint<V>::subtract_combination() {
-  const auto slot_of = [&](long age) { return (next_slot_ - 1 - age + 2 * method_.memory) % method_.memory; };
+void FixedPoint<V>::measure_broyden(long slot) {
+  const V& dp = phi_differences_[static_cast<std::size_t>(slot)];
+  std::array<const V*, FixedPointOptions::most_memory + 1> with;
+  std::array<double, FixedPointOptions::most_memory + 1> products{};
+  const auto count = static_cast<std::size_t>(held_ + 1);
+  with[0] = &dp;
+  for (long age = 0; age < held_; ++age)
+    with[static_cast<std::size_t>(age + 1)] = &phi_differences_[static_cast<std::size_t>(slot_of(age))];
+  dots<V>(residual_, std::span(with.data(), count), products.data());
+  along_[slot] = products[0];
+  for (long age = 0; age < held_; ++age) {
+    const double now = products[static_cast<std::size_t>(age + 1)];
+    gram_(slot_of(age), slot) = now - along_[slot_of(age)];
+    along_[slot_of(age)] = now;
+  }
+  with[0] = &residual_differences_[static_cast<std::size_t>(slot)];
+  for (long age = 0; age < held_; ++age)
+    with[static_cast<std::size_t>(age + 1)] = &residual_differences_[static_cast<std::size_t>(slot_of(age))];
+  with[count] = &dp;
+  dots<V>(dp, std::span(with.data(), count + 1), products.data());
+  gram_(slot, slot) = products[0];
+  for (long age = 0; age < held_; ++age)
+    gram_(slot, slot_of(age)) = products[static_cast<std::size_t>(age + 1)];
+  lengths_[slot] = std::sqrt(products[count]);
+}
+
+/// gamma_ = argmin ‖F − ΔFγ‖, in units of scales_. The normal equations suffice: γ steers the acceleration
+/// and its error only costs speed. Columns are scaled to length 1 and the system is regularised at the level
+/// of rounding, so that differences which have become parallel share their weight.
+template <Vector V>
+void FixedPoint<V>::weigh_anderson() {
   const double regularisation = std::max(1e-13, 4 * unit_roundoff<V>());
-  system_.resize(held_, held_);
-  gamma_.resize(held_);
-  scales_.resize(held_);
   std::array<const V*, FixedPointOptions::most_memory> with;
   for (long i = 0; i < held_; ++i) {
     scales_[i] = 1 / std::sqrt(gram_(slot_of(i), slot_of(i)));
@@ -249,6 +284,64 @@ void FixedPoint<V>::subtract_combination() {
   }
   factor_.compute(system_);
   gamma_ = factor_.solve(gamma_).eval();
+}
+
+/// ΔΦᵀΔF γ = ΔΦᵀF by elimination with partial pivoting, in units of scales_; false where no secant says
+/// anything. The matrix is neither symmetric nor definite. Columns come newest first, and one that depends on
+/// newer ones goes without weight: there may be more secants than directions, and the older were measured
+/// farther away. So does one of a step that did not change F. Where F turns, ⟨Δφ, ΔF⟩ of a single step may
+/// vanish and two steps determine each other's weight: rows are chosen freely, and a secant that is of no use
+/// yet is kept.
+template <Vector V>
+bool FixedPoint<V>::weigh_broyden() {
+  const double rounding = std::max(1e-13, 4 * unit_roundoff<V>());
+  for (long i = 0; i < held_; ++i) {
+    const double length = lengths_[slot_of(i)], unit = length > 0 ? 1 / length : 0;
+    gamma_[i] = unit * along_[slot_of(i)];
+    for (long j = 0; j < held_; ++j) system_(i, j) = unit * gram_(slot_of(i), slot_of(j));
+  }
+  for (long j = 0; j < held_; ++j) {
+    const double largest = system_.col(j).cwiseAbs().maxCoeff();
+    scales_[j] = largest > 0 ? 1 / largest : 0;
+    system_.col(j) *= scales_[j];
+  }
+  std::array<long, FixedPointOptions::most_memory> columns{};
+  long rank = 0;
+  for (long j = 0; j < held_; ++j) {
+    long below = 0;
+    const double pivot = system_.col(j).tail(held_ - rank).cwiseAbs().maxCoeff(&below);
+    if (!(pivot > rounding)) continue;
+    system_.row(rank).swap(system_.row(rank + below));
+    std::swap(gamma_[rank], gamma_[rank + below]);
+    for (long i = rank + 1; i < held_; ++i) {
+      const double factor = system_(i, j) / system_(rank, j);
+      for (long k = j + 1; k < held_; ++k) system_(i, k) -= factor * system_(rank, k);
+      gamma_[i] -= factor * gamma_[rank];
+    }
+    columns[static_cast<std::size_t>(rank++)] = j;
+  }
+  std::array<double, FixedPointOptions::most_memory> weights{};
+  for (long i = rank - 1; i >= 0; --i) {
+    const long j = columns[static_cast<std::size_t>(i)];
+    for (long k = j + 1; k < held_; ++k) gamma_[i] -= system_(i, k) * weights[static_cast<std::size_t>(k)];
+    weights[static_cast<std::size_t>(j)] = gamma_[i] / system_(i, j);
+  }
+  for (long j = 0; j < held_; ++j) gamma_[j] = weights[static_cast<std::size_t>(j)];
+  return rank > 0;
+}
+
+/// next −= (ΔΦ − αΔF) γ
+template <Vector V>
+void FixedPoint<V>::subtract_combination() {
+  system_.resize(held_, held_);
+  gamma_.resize(held_);
+  scales_.resize(held_);
+  if (method_.secants == Secants::anderson) {
+    weigh_anderson();
+  } else if (!weigh_broyden()) {
+    accelerated_ = false;
+    return;
+  }
   if (!gamma_.allFinite()) {
     held_ = 0;
     accelerated_ = false;

@@ -39,8 +39,8 @@ Solution<V> NewtonKrylov<V>::solve(const V& theta, double beta, const V& start) 
   if (!std::isfinite(beta)) throw InvalidInput(fmt::format("{}: beta = {} must be finite", name(), beta));
   if (!problem_.capabilities().curvature)
     throw InvalidInput(
-        "newton-krylov: the problem offers first derivatives only; use lbfgs, or anderson where it minimises "
-        "nothing, or ask for with_difference_products()");
+        "newton-krylov: the problem offers first derivatives only; use lbfgs, or anderson or broyden where "
+        "it minimises nothing, or ask for with_difference_products()");
   counted_.cost() = {};
   Space<V>::copy(theta, theta_);
   Space<V>::copy(start, phi_);
