@@ -255,6 +255,30 @@ TEST(TorchImplicitLayer, FewNumbersAreFetched) {
   EXPECT_GT(r.iterations, 10);
 }
 
+TEST(TorchImplicitLayer, BroydenSettlesWhereAndersonDoes) {
+  for (const std::uint64_t seed : {18, 19, 20}) {
+    SCOPED_TRACE(seed);
+    Net net(seed);
+    ImplicitLayerOptions options = to_the_last_digits();
+    ImplicitLayer anderson(net.map(), options);
+    options.inner = FixedPointOptions::broyden();
+    ImplicitLayer broyden(net.map(), options);
+    const Tensor expected = anderson->forward_from(net.x, net.start()),
+                 phi = broyden->forward_from(net.x, net.start());
+    const LayerReport& r = broyden->report();
+    EXPECT_EQ(r.status, Status::converged) << r.message;
+    EXPECT_LE((phi - expected).abs().max().item<double>(), 1e-12);
+    // As often as Anderson: ‖F‖, ‖φ‖ and products twice. A third time would show.
+    EXPECT_LE(r.synchronisations, 4 * r.iterations + 10);
+    EXPECT_GT(r.iterations, 10);
+    phi.backward(net.above);
+    const Tensor back = net.w.grad().clone();
+    net.w.mutable_grad() = Tensor();
+    expected.backward(net.above);
+    EXPECT_LE((back - net.w.grad()).norm().item<double>(), 1e-10 * back.norm().item<double>());
+  }
+}
+
 TEST(TorchImplicitLayer, StartsWarmWhereItIsTold) {
   Net net(9);
   ImplicitLayerOptions options = to_the_last_digits();
