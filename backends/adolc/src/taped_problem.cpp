@@ -171,6 +171,11 @@ std::string TapedOf<Base>::kink(const Vec& phi, const Vec& theta) {
   return losses_->kink(phi, theta);
 }
 template <class Base>
+PhiConstraints TapedOf<Base>::phi_constraints() const {
+  const auto& said = losses_->statements.phi_constraints;
+  return said ? said() : PhiConstraints{};
+}
+template <class Base>
 TapeReport TapedOf<Base>::tapes() const {
   return losses_->report();
 }
