@@ -134,6 +134,39 @@ TEST(Retaping, ValuesThatCancelAreNotRecordedForever) {
   EXPECT_LE(problem.tapes().rerecorded, 5);
 }
 
+/// What has changed behind a pointer shows in no value at φ = 0.
+struct Pulled {
+  const double* weight;
+  template <class T>
+  T inner(const Span<T>& phi, const Span<T>& theta) const {
+    return 0.5 * *weight * phi[0] * phi[0] - theta[0] * phi[0];
+  }
+  template <class T>
+  T outer(const Span<T>& phi, const Span<T>&) const {
+    return 0.5 * (phi[0] - 3) * (phi[0] - 3);
+  }
+};
+
+TEST(Retaping, AMemberThatChangedWhereTheStateDoesNotShowItIsNotTrusted) {
+  for (const char* method : {"implicit-direct", "implicit-cg", "exact", "auto"}) {
+    SCOPED_TRACE(method);
+    double weight = 5;
+    auto problem = differentiate(Pulled{&weight}, {.phi = 1, .theta = 1});
+    const auto inner = make_inner_solver<Vec>("newton", problem, {.gradient_tolerance = 1e-10});
+    const auto estimator = make_estimator<Vec>(method, problem, *inner);
+    auto e = estimator->estimate(Vec::Zero(1), {});
+    EXPECT_NEAR(e.gradient[0], -0.6, 1e-12);
+    EXPECT_EQ(e.certificate.verdict, Verdict::trusted) << e.certificate.reason;
+    weight = 8;
+    e = estimator->estimate(Vec::Zero(1), {});
+    EXPECT_NE(e.certificate.verdict, Verdict::trusted) << e.gradient[0] << "; " << e.certificate.reason;
+    // The look itself has met the change.
+    e = estimator->estimate(Vec::Zero(1), {});
+    EXPECT_NEAR(e.gradient[0], -0.375, 1e-12);
+    EXPECT_EQ(e.certificate.verdict, Verdict::trusted) << e.certificate.reason;
+  }
+}
+
 /// Cancels to rounding errors of 10¹⁶ far from zero.
 struct CancelsFarAway {
   const double* weight;
