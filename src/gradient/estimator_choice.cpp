@@ -86,6 +86,7 @@ struct Told {
     e.seed = o.seed;
     e.certificate = o.certificate.enabled;
     e.outer_tolerance = o.outer_tolerance;
+    e.trust = o.certificate.trust;
   }
   void operator()(HolomorphicOptions& h) const {
     h.beta = std::abs(o.beta);
@@ -108,10 +109,14 @@ struct Told {
     f.adjoint_tolerance = o.adjoint.relative_tolerance;
     steps(f);
   }
-  void operator()(FiniteDifferenceOptions& f) const { f.outer_tolerance = o.outer_tolerance; }
+  void operator()(FiniteDifferenceOptions& f) const {
+    f.outer_tolerance = o.outer_tolerance;
+    f.trust = o.certificate.trust;
+  }
   void operator()(RandomDifferenceOptions& r) const {
     r.seed = o.seed;
     r.outer_tolerance = o.outer_tolerance;
+    r.trust = o.certificate.trust;
   }
 
  private:

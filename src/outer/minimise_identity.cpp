@@ -107,8 +107,8 @@ class Written {
     add(adjoint, common);
   }
   void one(const EquilibriumPropagationOptions& o) {
-    const auto& [nudge, points, beta, seed, patience, certificate, outer_tolerance] = o;
-    add(nudge, points, beta, seed, patience, certificate, outer_tolerance);
+    const auto& [nudge, points, beta, seed, patience, certificate, outer_tolerance, trust] = o;
+    add(nudge, points, beta, seed, patience, certificate, outer_tolerance, trust);
   }
   void one(const HolomorphicOptions& o) {
     const auto& [points, beta, method, newton_limit, tolerance, max_iterations, step, adjoint_check,
@@ -129,12 +129,12 @@ class Written {
     add(run, memory_limit, adjoint_tolerance, certificate, outer_tolerance, step);
   }
   void one(const FiniteDifferenceOptions& o) {
-    const auto& [order, step, probes, outer_tolerance] = o;
-    add(order, step, probes, outer_tolerance);
+    const auto& [order, step, probes, outer_tolerance, trust] = o;
+    add(order, step, probes, outer_tolerance, trust);
   }
   void one(const RandomDifferenceOptions& o) {
-    const auto& [pairs, sigma, seed, outer_tolerance, directions] = o;
-    add(pairs, sigma, seed, outer_tolerance, directions);
+    const auto& [pairs, sigma, seed, outer_tolerance, trust, directions] = o;
+    add(pairs, sigma, seed, outer_tolerance, trust, directions);
   }
 
   void one(const DescentOptimizerOptions& o) { add(o.step); }

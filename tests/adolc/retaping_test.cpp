@@ -134,6 +134,137 @@ TEST(Retaping, ValuesThatCancelAreNotRecordedForever) {
   EXPECT_LE(problem.tapes().rerecorded, 5);
 }
 
+/// What has changed behind a pointer shows in no value at φ = 0.
+struct Pulled {
+  const double* weight;
+  template <class T>
+  T inner(const Span<T>& phi, const Span<T>& theta) const {
+    return 0.5 * *weight * phi[0] * phi[0] - theta[0] * phi[0];
+  }
+  template <class T>
+  T outer(const Span<T>& phi, const Span<T>&) const {
+    return 0.5 * (phi[0] - 3) * (phi[0] - 3);
+  }
+};
+
+TEST(Retaping, AMemberThatChangedWhereTheStateDoesNotShowItIsNotTrusted) {
+  for (const char* method : {"implicit-direct", "implicit-cg", "exact", "auto"}) {
+    SCOPED_TRACE(method);
+    double weight = 5;
+    auto problem = differentiate(Pulled{&weight}, {.phi = 1, .theta = 1});
+    const auto inner = make_inner_solver<Vec>("newton", problem, {.gradient_tolerance = 1e-10});
+    const auto estimator = make_estimator<Vec>(method, problem, *inner);
+    auto e = estimator->estimate(Vec::Zero(1), {});
+    EXPECT_NEAR(e.gradient[0], -0.6, 1e-12);
+    EXPECT_EQ(e.certificate.verdict, Verdict::trusted) << e.certificate.reason;
+    weight = 8;
+    e = estimator->estimate(Vec::Zero(1), {});
+    EXPECT_NE(e.certificate.verdict, Verdict::trusted) << e.gradient[0] << "; " << e.certificate.reason;
+    // The look itself has met the change.
+    e = estimator->estimate(Vec::Zero(1), {});
+    EXPECT_NEAR(e.gradient[0], -0.375, 1e-12);
+    EXPECT_EQ(e.certificate.verdict, Verdict::trusted) << e.certificate.reason;
+  }
+}
+
+/// Cancels to rounding errors of 10¹⁶ far from zero.
+struct CancelsFarAway {
+  const double* weight;
+  template <class T>
+  T inner(const Span<T>& phi, const Span<T>& theta) const {
+    const T far = exp(phi[0]);
+    return far / 3 + 2 * far / 3 - far + 0.5 * *weight * (phi[0] - theta[0]) * (phi[0] - theta[0]);
+  }
+  template <class T>
+  T outer(const Span<T>& phi, const Span<T>&) const {
+    return phi[0] * phi[0];
+  }
+};
+
+TEST(Retaping, WhatCancelledFarAwayHidesNothingHere) {
+  double weight = 1;
+  auto problem = differentiate(CancelsFarAway{&weight}, {.phi = 1, .theta = 1});
+  Vec g(1);
+  for (int k = 0; k < 10; ++k) problem.inner(Vec::Constant(1, 60 + 0.3 * k), Vec::Zero(1), {.phi = &g});
+  for (int k = 0; k < 60; ++k) problem.inner(Vec::Constant(1, 1 + 0.01 * k), Vec::Zero(1), {.phi = &g});
+  weight = 3;
+  problem.inner(Vec::Constant(1, 2.0), Vec::Zero(1), {.phi = &g});
+  EXPECT_NEAR(g[0], 6, 1e-12);
+}
+
+double number(double x) {
+  return x;
+}
+double number(const adouble& x) {
+  return x.value();
+}
+/// A stiffness looked up by a number that no comparison shows.
+struct Stairs {
+  template <class T>
+  T inner(const Span<T>& phi, const Span<T>& theta) const {
+    return 0.5 * (1 + std::floor(number(phi[0]))) * (phi[0] - theta[0]) * (phi[0] - theta[0]);
+  }
+  template <class T>
+  T outer(const Span<T>& phi, const Span<T>&) const {
+    return phi[0] * phi[0];
+  }
+};
+
+TEST(Retaping, CurvaturesOfTwoRecordingsDoNotMeetWithoutComparisons) {
+  auto problem = differentiate(Stairs{}, {.phi = 1, .theta = 1});
+  std::unique_ptr<Curvature<Vec>> low, high;
+  problem.linearise(Vec::Constant(1, 1.5), Vec::Zero(1), 0, low);
+  problem.linearise(Vec::Constant(1, 4.5), Vec::Zero(1), 0, high);
+  Vec h(1);
+  for (int round = 0; round < 2; ++round) {
+    low->times(Vec::Ones(1), h);
+    EXPECT_NEAR(h[0], 2, 1e-14);
+    high->times(Vec::Constant(1, 1), h);
+    EXPECT_NEAR(h[0], 5, 1e-14);
+    low->cross_times(Vec::Constant(1, 2 + round), h);
+    EXPECT_NEAR(h[0], -2 * (2 + round), 1e-13);
+  }
+}
+
+/// A chain whose links harden: comparisons, and few entries.
+struct Chain {
+  int links;
+  template <class T>
+  T inner(const Span<T>& phi, const Span<T>& theta) const {
+    T sum = 0;
+    for (int i = 0; i < links; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const T r = phi[at] - theta[0];
+      sum += 0.5 * r * r;
+      if (i == 0) continue;
+      const T d = phi[at] - phi[at - 1];
+      if (d > 0.1)
+        sum += 0.2 * d - 0.01;
+      else
+        sum += d * d;
+    }
+    return sum;
+  }
+  template <class T>
+  T outer(const Span<T>& phi, const Span<T>&) const {
+    return 0.5 * (phi[0] - 3) * (phi[0] - 3);
+  }
+};
+
+TEST(Retaping, WhatAProblemCanDoIsAskedOfItsTapeOnce) {
+  auto problem = differentiate(Chain{150}, {.phi = 150, .theta = 1});
+  EXPECT_TRUE(problem.capabilities().sparse);
+  const Vec phi = Vec::LinSpaced(150, 0, 100);
+  std::unique_ptr<Curvature<Vec>> curvature;
+  problem.linearise(phi, Vec::Ones(1), 0, curvature);
+  const long recorded = problem.tapes().recordings;
+  for (int k = 0; k < 3; ++k) {
+    EXPECT_TRUE(problem.capabilities().sparse);
+    problem.linearise(phi, Vec::Ones(1), 0, curvature);
+  }
+  EXPECT_EQ(problem.tapes().recordings, recorded);
+}
+
 TEST(Retaping, CopiesHaveTapesOfTheirOwn) {
   auto problem = differentiate(Spring{}, {.phi = 1, .theta = 1});
   Vec g(1);

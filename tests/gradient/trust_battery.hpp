@@ -34,6 +34,7 @@ enum class Form {
   wavy,
   two_wells,
   nearest,
+  absolute,
   drawn,
 };
 
@@ -115,6 +116,11 @@ struct Losses {
         return 0.25 * square(square(p[0]) - 1.0) + 0.2 * t[0] * p[0];
       case Form::nearest:
         for (std::size_t i = 0; i < p.size(); ++i) sum = sum + 0.5 * square(p[i] - t[i]);
+        return sum;
+      case Form::absolute:  // whose slope at zero is zero
+        for (std::size_t i = 0; i < p.size(); ++i)
+          sum = sum + 0.5 * square(p[i] - t[i]) + c[0] * (ramp(p[i]) + ramp(-1.0 * p[i])) +
+                0.1 * log_cosh(p[i]);
         return sum;
       case Form::drawn:
         return drawn(p, t, 0);
@@ -286,6 +292,29 @@ inline std::vector<Trial> kinks() {
       add("ramps of all", d, {Form::many_ramps, {4, 0}}, Vec::Zero(6), Vec::Constant(6, d));
       add("crossed ramps", d, {Form::crossed_ramp, {6, 0.4}}, vec({0, 0}), vec({0.2 + d, 0.2}));
     }
+  return all;
+}
+
+/// Where a state rests at a kink itself, and no gradient is right, or that of what holds it there.
+inline std::vector<Trial> at_kinks() {
+  std::vector<Trial> all;
+  const auto add = [&](std::string name, Losses l, Vec phi, Vec theta, Vec truth) {
+    all.push_back({.kind = "at a kink",
+                   .name = std::move(name),
+                   .losses = std::move(l),
+                   .phi = std::move(phi),
+                   .theta = std::move(theta),
+                   .solvers = {"newton"},
+                   .truth = std::move(truth)});
+  };
+  for (const double weight : {1e-6, 1e-3, 1.0, 1e3}) {
+    add(fmt::format("{}·|φ| at zero", weight), {Form::absolute, {weight}}, vec({0}), vec({0}), vec({0}));
+    add(fmt::format("{}·|φ| of three at zero", weight), {Form::absolute, {weight}}, Vec::Zero(3),
+        Vec::Zero(3), Vec::Zero(3));
+    if (weight >= 1e-3)  // less is no kink to speak of
+      add(fmt::format("ramp of {} that begins here", weight), {Form::inner_ramp, {weight, 0.25}}, vec({0.25}),
+          vec({0.25}), vec({unknown}));
+  }
   return all;
 }
 

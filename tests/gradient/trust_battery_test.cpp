@@ -25,7 +25,8 @@ std::unique_ptr<Estimator<Vec>> estimator(const std::string& method, Problem<Vec
 }
 
 bool needs_curvature(const std::string& method, const std::string& solver) {
-  return solver == "newton" || method == "unrolled" || method == "forward-mode" || method == "implicit-cg";
+  return solver == "newton" || method == "unrolled" || method == "forward-mode" || method == "exact" ||
+         method.starts_with("implicit-");
 }
 
 const std::vector<std::string> all_methods = {
@@ -91,6 +92,10 @@ TEST(TrustBattery, SaddlesAreNoMinima) {
 
 TEST(TrustBattery, KinksNearerThanTheStep) {
   expect_honest(kinks(), all_methods);
+}
+
+TEST(TrustBattery, StatesAtAKink) {
+  expect_honest(at_kinks(), {"implicit-cg", "implicit-direct", "exact", "auto"});
 }
 
 TEST(TrustBattery, ScalesAndSoftDirections) {

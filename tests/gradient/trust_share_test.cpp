@@ -66,6 +66,48 @@ TEST(TrustShare, AnEstimatorIsToldByItsOptions) {
   EXPECT_THROW(verdict(1.5), InvalidInput);
 }
 
+/// Of a choice with its options as of a name.
+TEST(TrustShare, EveryEstimatorIsToldByItsOptions) {
+  std::vector<std::string> names = estimator_names();
+  names.insert(names.end(), unlisted_estimator_names().begin(), unlisted_estimator_names().end());
+  int asked = 0;
+  for (const std::string& name : names) {
+    SCOPED_TRACE(name);
+    const auto problem = problems::make("log-cosh", {.phi = 4, .theta = 2, .condition = 3, .seed = 2});
+    const Vec theta = problem->initial_theta();
+    const auto inner = make_inner_solver<Vec>("newton", *problem, {.gradient_tolerance = 1e-8});
+    const auto by = [&](double trust, bool named) -> std::optional<Certificate> {
+      const EstimatorOptions told{
+          .certificate = {.trust = trust}, .outer_tolerance = 1e-12, .max_steps = 2000};
+      try {
+        return (named ? make_estimator<Vec>(name, *problem, *inner, told)
+                      : make_estimator<Vec>(with_options(estimator_named(name), told), *problem, *inner))
+            ->estimate(theta, {})
+            .certificate;
+      } catch (const InvalidInput&) {
+        return {};
+      }
+    };
+    for (const double trust : {0.5, 1e-3, 1e-13}) {
+      const auto named = by(trust, true), object = by(trust, false);
+      ASSERT_EQ(named.has_value(), object.has_value());
+      if (!named) continue;
+      ++asked;
+      EXPECT_EQ(named->trust, trust);
+      EXPECT_EQ(object->trust, trust);
+      EXPECT_EQ(bilevel::name(named->verdict), bilevel::name(object->verdict));
+      EXPECT_EQ(named->bound, object->bound);
+      EXPECT_TRUE(object->verdict != Verdict::trusted || trust > 1e-13 || object->bound <= 1e-12)
+          << object->bound;
+    }
+    EXPECT_THROW(make_estimator<Vec>(name, *problem, *inner, {.certificate = {.trust = 1.5}}), InvalidInput);
+    EXPECT_THROW(make_estimator<Vec>(with_options(estimator_named(name), {.certificate = {.trust = 1.5}}),
+                                     *problem, *inner),
+                 InvalidInput);
+  }
+  EXPECT_GE(asked, 60);
+}
+
 /// The recurrent net's rest and gradient by brute force.
 Vec true_gradient(conformance::RecurrentNet& net, const Vec& theta, const Vec& phi) {
   std::unique_ptr<Curvature<Vec>> c;

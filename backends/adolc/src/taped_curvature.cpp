@@ -24,11 +24,21 @@ void TapedCurvature::move_to(std::shared_ptr<TapedLosses> losses, const Vec& phi
   beta_ = beta;
   has_swept_ = false;
   formed_ = factored_ = false;
+  fitted_ = -1;
+  fit();
+}
+
+/// Tapes that another point has had recorded anew since may be of another branch, or of other numbers.
+void TapedCurvature::fit() {
+  const auto recorded = [&] { return losses_->inner.recordings() + losses_->outer.recordings(); };
+  if (fitted_ == recorded()) return;
   losses_->inner.fit(x_.data());
   if (beta_ != 0) losses_->outer.fit(x_.data());
+  fitted_ = recorded();
 }
 
 void TapedCurvature::products_of_losses() {
+  fit();
   losses_->inner.second(x_.data(), direction_.data(), both_);
   if (beta_ == 0) return;
   losses_->outer.second(x_.data(), direction_.data(), part_);
@@ -84,6 +94,7 @@ void TapedCurvature::forward(Vec& out) {
     out = both_.head(losses_->phis);
     return;
   }
+  fit();
   losses_->inner.directional(x_.data(), direction_.data(), out.data());
   if (beta_ == 0) return;
   losses_->outer.second(x_.data(), direction_.data(), part_);

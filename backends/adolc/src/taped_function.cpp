@@ -156,6 +156,9 @@ Match TapedFunction::replay(const double* x, const Replay& all) {
       // What cancels, then: a value that is small beside its terms.
       blur_ = 4 * d.difference;
     }
+  } else {
+    // What cancelled far from here hides nothing here.
+    blur_ = std::min(blur_, std::max(blur_ / 4, 16 * compare(replayed_, plain_).difference));
   }
   if (match == Match::kink) ++kinks_;
   return match;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include <bilevel/adolc/taped_problem.hpp>
 #include <bilevel/space/sparse_cholesky.hpp>
 
@@ -26,6 +28,9 @@ class TapedLosses {
   std::string kink(const Vec& phi, const Vec& theta);
   /// The colours of ∂φ²L_in, or of ∂φ²(L_in + L_out), around x; null where it has many entries.
   const Coloring* coloring(const double* x, bool with_outer);
+  /// Whether ∂φ²L_in has few entries where solves start. Looked for once: it may take a new recording there,
+  /// and another one of those who are elsewhere.
+  bool sparse_at_start();
 
   Recordable first, second;  // as they were given
   TapedOptions options;
@@ -43,6 +48,7 @@ class TapedLosses {
 
   Vec x_, gradient_;
   Found alone_, with_outer_;
+  std::optional<bool> sparse_;
 };
 
 /// Below, a dense factor is as fast as a sparse one.
@@ -64,6 +70,8 @@ class TapedCurvature final : public Curvature<Eigen::VectorXd> {
   bool precondition(const Vec& r, Vec& out) override;
 
  private:
+  /// Sees to it that the tapes are the losses around x_.
+  void fit();
   /// both_ = (J, χ)ᵀv, in one sweep; what the last call has left is taken where v is the same.
   void sweep(const Vec& v);
   /// out = J·v + χ·u.
@@ -75,6 +83,7 @@ class TapedCurvature final : public Curvature<Eigen::VectorXd> {
 
   std::shared_ptr<TapedLosses> losses_;
   double beta_ = 0;
+  long fitted_ = -1;  // how often the losses had been recorded by then
   Vec x_, direction_, both_, part_, swept_;
   bool has_swept_ = false;
   SparseMatrix matrix_;

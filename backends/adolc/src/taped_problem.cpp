@@ -116,6 +116,13 @@ const Coloring* TapedLosses::coloring(const double* x, bool with_outer_too) {
   return found.coloring.empty() ? nullptr : &found.coloring;
 }
 
+bool TapedLosses::sparse_at_start() {
+  // Where there are few elements, nobody asks.
+  if (!sparse_)
+    sparse_ = phis >= smallest_sparse && coloring(joined(options.phi.at(), options.theta.at()), false);
+  return *sparse_;
+}
+
 template <class Base>
 TapedOf<Base>::TapedOf(Recordable inner, Recordable outer, const TapedOptions& options, Statements statements)
     : losses_(std::make_shared<TapedLosses>(std::move(inner), std::move(outer), options,
@@ -171,6 +178,11 @@ std::string TapedOf<Base>::kink(const Vec& phi, const Vec& theta) {
   return losses_->kink(phi, theta);
 }
 template <class Base>
+PhiConstraints TapedOf<Base>::phi_constraints() const {
+  const auto& said = losses_->statements.phi_constraints;
+  return said ? said() : PhiConstraints{};
+}
+template <class Base>
 TapeReport TapedOf<Base>::tapes() const {
   return losses_->report();
 }
@@ -182,11 +194,7 @@ TapedProblem::TapedProblem(Recordable inner, Recordable outer, const TapedOption
                            Statements statements)
     : TapedOf(std::move(inner), std::move(outer), options, std::move(statements)) {}
 Capabilities TapedProblem::capabilities() const {
-  const Vec phi = initial_phi(), theta = initial_theta();
-  // Where there are few elements, nobody asks.
-  const bool sparse =
-      phi.size() >= smallest_sparse && losses_->coloring(losses_->joined(phi, theta), false) != nullptr;
-  return {.curvature = true, .sparse = sparse};
+  return {.curvature = true, .sparse = losses_->sparse_at_start()};
 }
 double TapedProblem::inner(const Vec& phi, const Vec& theta, Wanted<Vec> wanted) {
   return losses_->loss(losses_->inner, phi, theta, wanted);

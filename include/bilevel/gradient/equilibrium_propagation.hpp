@@ -37,6 +37,8 @@ struct EquilibriumPropagationOptions {
   bool certificate = true;
   /// The gradient norm that counts as zero in the verdict (the outer loop sets its own).
   double outer_tolerance = 1e-6;
+  /// The share of the gradient that the bound may be of (CertificateOptions::trust); in (0, 1].
+  double trust = Certificate::usual_trust;
 
   Violations validate() const;
 };

@@ -20,6 +20,8 @@ struct FiniteDifferenceOptions {
   long probes = 3;
   /// The gradient norm that counts as zero in the verdict (the outer loop sets its own).
   double outer_tolerance = 1e-6;
+  /// The share of the gradient that the bound may be of (CertificateOptions::trust); in (0, 1].
+  double trust = Certificate::usual_trust;
 
   Violations validate() const {
     Violations v("finite_difference");
@@ -27,6 +29,7 @@ struct FiniteDifferenceOptions {
     v.not_negative("step", step)
         .at_least("probes", probes, 1)
         .not_negative("outer_tolerance", outer_tolerance);
+    v.require(trust > 0 && trust <= 1, "trust", trust, "must lie in (0, 1]");
     return v;
   }
 };

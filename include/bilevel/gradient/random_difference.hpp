@@ -31,14 +31,18 @@ struct RandomDifferenceOptions {
   std::uint64_t seed = 1;
   /// The gradient norm that counts as zero in the verdict (the outer loop sets its own).
   double outer_tolerance = 1e-6;
+  /// The share of the gradient that the bound may be of (CertificateOptions::trust); in (0, 1].
+  double trust = Certificate::usual_trust;
   /// What ε is drawn from: evolution strategies or SPSA.
   Directions directions = Directions::gaussian;
 
   Violations validate() const {
     Violations v("random_difference");
-    return v.at_least("pairs", pairs, 0)
+    v.at_least("pairs", pairs, 0)
         .not_negative("sigma", sigma)
         .not_negative("outer_tolerance", outer_tolerance);
+    v.require(trust > 0 && trust <= 1, "trust", trust, "must lie in (0, 1]");
+    return v;
   }
 };
 

@@ -24,6 +24,11 @@ class Counted : public Base {
     ++cost_.inner_gradients;
     wrapped_.residual(phi, theta, out);
   }
+  bool minimises() const override { return wrapped_.minimises(); }
+  void derivatives(const V& phi, const V& theta, V& by_phi, V& by_theta) override {
+    ++cost_.inner_gradients;
+    wrapped_.derivatives(phi, theta, by_phi, by_theta);
+  }
   double outer(const V& phi, const V& theta, Wanted<V> wanted) override {
     ++(wanted.phi || wanted.theta ? cost_.outer_gradients : cost_.outer_values);
     return wrapped_.outer(phi, theta, wanted);

@@ -110,6 +110,12 @@ class Equilibrium {
 
   /// What is zero once it has settled.
   virtual void residual(const V& phi, const V& theta, V& out) = 0;
+  /// Whether the residual is ∂φ L_in of some L_in, so that `derivatives` works.
+  virtual bool minimises() const { return false; }
+  /// ∂φ L_in and ∂θ L_in in one pass.
+  virtual void derivatives(const V& /*phi*/, const V& /*theta*/, V& /*by_phi*/, V& /*by_theta*/) {
+    throw InvalidInput("this equilibrium minimises nothing");
+  }
   /// L_out, and its partial derivatives where wanted, in one pass.
   virtual double outer(const V& phi, const V& theta, Wanted<V> wanted) = 0;
 
@@ -151,6 +157,10 @@ class Problem : public Equilibrium<V> {
   virtual double inner(const V& phi, const V& theta, Wanted<V> wanted) = 0;
 
   void residual(const V& phi, const V& theta, V& out) override { inner(phi, theta, {.phi = &out}); }
+  bool minimises() const override { return true; }
+  void derivatives(const V& phi, const V& theta, V& by_phi, V& by_theta) override {
+    inner(phi, theta, {.phi = &by_phi, .theta = &by_theta});
+  }
   /// The losses continued to complex φ and β (problem/holomorphic.hpp); null where that is not offered.
   virtual Holomorphic* holomorphic() { return nullptr; }
 };
@@ -159,9 +169,10 @@ class Problem : public Equilibrium<V> {
 template <Vector V>
 void require_unconstrained(const Equilibrium<V>& problem, std::string_view what) {
   if (!problem.phi_constraints().empty())
-    throw InvalidInput(fmt::format(
-        "{}: does not obey the problem's constraints on phi; use the inner solver newton or lbfgs, made by name",
-        what));
+    throw InvalidInput(
+        fmt::format("{}: does not obey the problem's constraints on phi; use the inner solver newton or "
+                    "lbfgs, made by name",
+                    what));
 }
 
 /// Refuses shapes that do not fit the problem, before any work starts. `what` names the caller.

@@ -124,6 +124,7 @@ void Agnostic<V>::certify_it(const V& control, const Rest<V>& free, double asymm
 template <Vector V>
 Estimate<V> Agnostic<V>::estimate(const V& control, const Warm<V>& warm) {
   Estimate<V> e;
+  e.certificate.trust = options_.certificate.trust;
   const V initial = system_.initial_phi();
   if (Space<V>::size(control) != Space<V>::size(system_.initial_control()))
     throw InvalidInput(fmt::format("ep-agnostic: the control has {} elements, the system wants {}",

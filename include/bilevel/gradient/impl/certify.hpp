@@ -8,6 +8,7 @@
 #include <bilevel/adjoint/impl/dense_factor.hpp>
 #include <bilevel/adjoint/impl/gmres.hpp>
 #include <bilevel/gradient/certificate.hpp>
+#include <bilevel/gradient/impl/product_look.hpp>
 #include <bilevel/gradient/impl/spectrum.hpp>
 #include <bilevel/gradient/sensitivity.hpp>
 #include <bilevel/problem/gamma.hpp>
@@ -34,9 +35,14 @@ class Certifier {
             const CertificateOptions& options)
       : problem_(problem), curvature_(curvature), phases_(phases), options_(options) {}
 
-  Certificate run();
+  Certificate run() {
+    bound();
+    look_at_products();
+    return result_;
+  }
 
  private:
+  void bound();
   void measure_residuals();
   bool bound_globally();
   bool bound_locally();
@@ -53,6 +59,7 @@ class Certifier {
   double energy_error() const;
   void compare_outer();
   void measure_response();
+  void look_at_products();
 
   /// What is only estimated, and therefore keeps the certificate from being rigorous.
   void doubt(std::string what) {
@@ -74,15 +81,16 @@ class Certifier {
   double relative_outer_ = unknown;                   // ω of compare_outer
   bool trust_problem_ = true, from_problem_ = false;  // Curvature::least_eigenvalue
   bool formed_ = false;                               // the Hessian was, and has said what it can
+  bool rounding_known_ = true;
   std::vector<std::string> doubts_;
 };
 
 template <Vector V>
-Certificate Certifier<V>::run() {
+void Certifier<V>::bound() {
   result_.trust = options_.trust;
   if (!options_.enabled) {
     result_.reason = "certificates are switched off";
-    return result_;
+    return;
   }
   pi_norm_ = norm(phases_.pi);
   outer_norm_ = norm(phases_.outer_phi);
@@ -91,16 +99,16 @@ Certificate Certifier<V>::run() {
   if (!std::isfinite(result_.inner_residual + result_.adjoint_residual + pi_norm_ + outer_norm_ +
                      norm(phases_.gradient))) {
     result_.reason = "a residual or the gradient is not finite";
-    return result_;
+    return;
   }
   if (const std::string kink = problem_.kink(phases_.phi, phases_.theta); !kink.empty()) {
     result_.reason = fmt::format("at the settled state {}: derivatives there are one-sided", kink);
-    return result_;
+    return;
   }
   const auto asked_to_stop = [&] { return stop_wanted(problem_.stop_token()).has_value(); };
   if (asked_to_stop()) {
     result_.reason = "the run was to end before its errors were looked at";
-    return result_;
+    return;
   }
   constants_ = problem_.constants(phases_.theta, phases_.phi, everywhere);
   measure_residuals();
@@ -118,7 +126,6 @@ Certificate Certifier<V>::run() {
     if (bound_locally()) assemble();
     if (!(result_.bound <= phases_.good_enough)) result_ = before;
   }
-  return result_;
 }
 
 /// A global μ is often the penalty alone. φ* lies within δ, where H ⪰ λ_min(Ĥ) − ρ_H δ: with small |φ| and a
@@ -156,6 +163,7 @@ void Certifier<V>::measure_residuals() {
     // Nothing is known about the oracles' summation; a few roundings of the quantities' own size is the
     // least.
     doubt("rounding errors");
+    rounding_known_ = false;
     const double scale = 8 * unit_roundoff<V>();
     const double smoothness = std::isfinite(constants_.smoothness) ? constants_.smoothness : 1;
     rounding_.residual = scale * (result_.inner_residual + smoothness * norm(phases_.phi));
@@ -548,6 +556,27 @@ void Certifier<V>::measure_response() {
   result_.bound = bound;
   result_.kind = Kind::estimated;
   result_.reason = fmt::format("estimated: {}", fmt::join(doubts_, ", "));
+}
+
+/// Everything so far has believed the products. Problems that know their rounding errors are believed; of the
+/// others, products that are about to be trusted are held against first derivatives.
+template <Vector V>
+void Certifier<V>::look_at_products() {
+  if (!curvature_ || result_.kind != Kind::estimated || rounding_known_ ||
+      problem_.capabilities().differenced ||
+      !(result_.bound <= std::max(phases_.good_enough, options_.trust * norm(phases_.gradient))) ||
+      stop_wanted(problem_.stop_token()))
+    return;
+  const ProductLook seen = ProductLooker<V>(problem_, *curvature_, phases_, options_.seed).run();
+  if (!seen.disagrees) return;
+  result_.bound +=
+      (cross_norm_ + constants_.cross_lipschitz * result_.delta) / result_.mu * seen.adjoint + seen.cross;
+  result_.doubt = fmt::format(
+      "second derivatives are not the differences of the first: the Hessian by {:.3g}, the cross derivative "
+      "by "
+      "{:.3g} along the adjoint. A product is wrong, a loss has changed, or the state stands at a kink",
+      seen.adjoint, seen.cross);
+  result_.reason += "; doubtful: " + result_.doubt;
 }
 
 template <Vector V>

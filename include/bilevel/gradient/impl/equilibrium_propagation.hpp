@@ -42,6 +42,7 @@ Sweep<V> EquilibriumPropagation<V>::sweep(double beta, double Cost::*clock, Esti
 template <Vector V>
 Estimate<V> EquilibriumPropagation<V>::estimate(const V& theta, const Warm<V>& warm) {
   Estimate<V> e;
+  e.certificate.trust = options_.trust;
   problem_.cost() = {};
   const double sign = options_.nudge == Nudge::random_sign && signs_() % 2 == 1 ? -1 : 1;
   if (settled_.settle(theta, warm, e)) {
@@ -184,7 +185,7 @@ void EquilibriumPropagation<V>::certify(const Sweep<V>& s, Estimate<V>& e) {
   }
   const double gradient_norm = norm(e.gradient);
   c.theorem_bound = rigorous_nudged_bound<V>(problem_, phases_.theta(), e.phi, s);
-  const double good_enough = std::max(0.1 * gradient_norm, options_.outer_tolerance);
+  const double good_enough = std::max(options_.trust * gradient_norm, options_.outer_tolerance);
   if (c.theorem_bound <= good_enough) {
     c.kind = Kind::rigorous;
     c.bound = c.theorem_bound;

@@ -68,6 +68,7 @@ void FiniteDifference<V>::look_closer(const Eigen::VectorXd& h, const Eigen::Vec
 template <Vector V>
 Estimate<V> FiniteDifference<V>::estimate(const V& theta, const Warm<V>& warm) {
   Estimate<V> e;
+  e.certificate.trust = options_.trust;
   if (!solves_.begin(theta, warm, e)) return e;
   const Index n = Space<V>::size(theta);
   theta_.resize(static_cast<std::size_t>(n));

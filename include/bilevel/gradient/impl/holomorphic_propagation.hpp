@@ -125,8 +125,10 @@ void HolomorphicPropagation<V>::certify_it(const V& theta, const CircleFindings&
   } else {
     options.certificate.enabled = false;
     settled_.certify(theta, nullptr, {.residual_norm = unknown}, options, e);
-    if (options_.certificate.enabled)
+    if (options_.certificate.enabled) {
       e.certificate = certify_circle(findings, beta, disc, unit_roundoff<V>());
+      e.certificate.trust = options_.certificate.trust;
+    }
   }
   e.certificate.judge(norm(e.gradient), options_.outer_tolerance, succeeded(e.status));
 }

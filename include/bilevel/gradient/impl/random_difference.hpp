@@ -46,6 +46,7 @@ typename RandomDifference<V>::Pair RandomDifference<V>::pair(const V& theta, con
 template <Vector V>
 Estimate<V> RandomDifference<V>::estimate(const V& theta, const Warm<V>& warm) {
   Estimate<V> e;
+  e.certificate.trust = options_.trust;
   if (!solves_.begin(theta, warm, e)) return e;
   const Index n = Space<V>::size(theta);
   const long pairs = options_.pairs > 0 ? options_.pairs : std::max<long>(least_pairs, 4 * (n + 1));

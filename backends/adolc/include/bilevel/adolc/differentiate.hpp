@@ -34,6 +34,11 @@ concept WritesOuterRows = requires(const L& l, const Span<T>& x, const Row& row,
 };
 
 template <class L>
+concept StatesPhiConstraints = requires(const L& l) {
+  { l.phi_constraints() } -> std::convertible_to<PhiConstraints>;
+};
+
+template <class L>
 concept CallsInner = requires(const L& l, const Span<double>& x) {
   l.inner(x, x);
 };
@@ -58,6 +63,10 @@ concept NamesConstants = requires {
 template <class L>
 concept NamesRounding = requires {
   &L::rounding;
+};
+template <class L>
+concept NamesPhiConstraints = requires {
+  &L::phi_constraints;
 };
 
 /// `whole`, `rows` and `of_row` call the members of that name, of the inner or of the outer loss.
@@ -142,6 +151,10 @@ Statements statements_of(std::shared_ptr<const L> l) {
     s.rounding = [l](const auto& phi, const auto& theta, const auto& pi) -> Rounding {
       return l->rounding(phi, theta, pi);
     };
+  static_assert(StatesPhiConstraints<L> || !NamesPhiConstraints<L>,
+                "bilevel: phi_constraints cannot be called as PhiConstraints () const");
+  if constexpr (StatesPhiConstraints<L>)
+    s.phi_constraints = [l]() -> PhiConstraints { return l->phi_constraints(); };
   return s;
 }
 
@@ -164,7 +177,8 @@ Statements statements_of(std::shared_ptr<const L> l) {
 ///
 /// Sizes or starts of φ and θ are initial_phi() and initial_theta() of the struct, or else in the options.
 /// `constants(theta, center, radius)` and `rounding(phi, theta, pi)`, where the struct has them, are what
-/// certificates call proven (see Oracles). Write exp(x), not std::exp(x), after `using std::exp;`: then the
+/// certificates call proven (see Oracles), and `PhiConstraints phi_constraints() const` what φ must satisfy.
+/// Write exp(x), not std::exp(x), after `using std::exp;`: then the
 /// recording one is found. Derivatives are those of ADOL-C.
 template <class Losses>
 auto differentiate(Losses losses, adolc::TapedOptions options = {}) {

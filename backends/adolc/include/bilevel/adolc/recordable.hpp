@@ -7,6 +7,7 @@
 #include <adolc/adolc.h>
 
 #include <bilevel/adolc/row_number.hpp>
+#include <bilevel/adolc/whole_power.hpp>
 #include <bilevel/problem/equilibrium.hpp>
 #include <bilevel/space/eigen.hpp>
 

@@ -6,12 +6,13 @@
 
 namespace bilevel::adolc {
 
-/// What constants and rounding errors a struct states of its losses; empty where it states none.
+/// What a struct states of its losses beside them; empty where it states nothing.
 struct Statements {
   std::function<Constants(const Eigen::VectorXd& theta, const Eigen::VectorXd& center, double radius)>
       constants = {};
   std::function<Rounding(const Eigen::VectorXd& phi, const Eigen::VectorXd& theta, const Eigen::VectorXd& pi)>
       rounding = {};
+  std::function<PhiConstraints()> phi_constraints = {};
 };
 
 class TapedLosses;
@@ -39,6 +40,7 @@ class TapedOf : public Base {
   Rounding rounding(const Vec& phi, const Vec& theta, const Vec& pi) override;
 
   std::string kink(const Vec& phi, const Vec& theta) override;
+  PhiConstraints phi_constraints() const override;
 
   /// What happened to the tapes so far.
   TapeReport tapes() const;
