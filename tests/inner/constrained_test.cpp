@@ -157,5 +157,22 @@ TEST(Constrained, AnInterruptionWithinAModelKeepsAStep) {
   EXPECT_LT(s.value, problem.inner(Vec::Zero(n), Vec::Ones(1), {}));
 }
 
+TEST(Constrained, RefusesOptionsThatItWouldNotLookAt) {
+  auto problem = make_problem(large(3, Vec::Ones(3), 0, PhiConstraints::simplex(3)));
+  const auto why = [&](const InnerChoice& choice) {
+    try {
+      make_inner_solver<Vec>(choice, problem);
+    } catch (const InvalidInput& refusal) {
+      return std::string(refusal.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(why(NewtonOptions{}), "");
+  EXPECT_EQ(why(LbfgsOptions{}), "");
+  EXPECT_NE(why(NewtonOptions{.keep_factor = true}).find("newton: keep_factor = true"), std::string::npos);
+  EXPECT_NE(why(NewtonOptions{.max_assembled = 7}).find("newton: max_assembled = 7"), std::string::npos);
+  EXPECT_NE(why(LbfgsOptions{.memory = 3}).find("lbfgs: memory = 3"), std::string::npos);
+}
+
 }  // namespace constrained_test
 }  // namespace bilevel
