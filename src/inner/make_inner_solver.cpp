@@ -79,6 +79,20 @@ InnerChoice inner_solver_named(std::string_view name) {
 
 namespace detail {
 
+void refuse_unused_under_constraints(const InnerChoice& choice) {
+  const auto refuse = [&](std::string_view field, auto value, auto standard) {
+    if (value == standard) return;
+    throw InvalidInput(fmt::format("{}: {} = {} is not used under constraints on phi; leave it at {}",
+                                   name(choice), field, value, standard));
+  };
+  if (const auto* newton = std::get_if<NewtonOptions>(&choice)) {
+    refuse("max_assembled", newton->max_assembled, NewtonOptions{}.max_assembled);
+    refuse("keep_factor", newton->keep_factor, NewtonOptions{}.keep_factor);
+  }
+  if (const auto* lbfgs = std::get_if<LbfgsOptions>(&choice))
+    refuse("memory", lbfgs->memory, LbfgsOptions{}.memory);
+}
+
 void refuse_step(const InnerChoice& choice) {
   throw InvalidInput(fmt::format("inner solver {} has no steps of a minimiser", name(choice)));
 }

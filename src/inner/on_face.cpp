@@ -2,6 +2,8 @@
 
 #include <Eigen/QR>
 
+#include "clamped.hpp"
+
 namespace bilevel {
 
 Face face_of(const NamedConstraints& constraints, const Eigen::VectorXd& phi, const Eigen::VectorXd& gradient,
@@ -18,29 +20,60 @@ Face face_of(const NamedConstraints& constraints, const Eigen::VectorXd& phi, co
     if (i < rows.equalities || std::abs(face.slacks[i]) <= 1e-10 * size) touched.push_back(i);
   }
   // The multipliers of the gradient's nearest point in the cone that they span: min ½‖d‖² + g·d with n·d ≥ 0.
-  LinearConstraints cone;
-  cone.normals.resize(n, static_cast<Index>(touched.size()));
-  cone.limits = Eigen::VectorXd::Zero(static_cast<Index>(touched.size()));
-  cone.equalities = rows.equalities;
-  for (std::size_t k = 0; k < touched.size(); ++k)
-    cone.normals.col(static_cast<Index>(k)) = rows.normals.col(touched[k]);
-  const QuadraticProgramSolution split =
-      solve_quadratic_program(Eigen::MatrixXd::Identity(n, n), gradient, cone);
   std::vector<bool> holds(static_cast<std::size_t>(count), false);
-  for (const Index k : split.active) {
-    const Index i = touched[static_cast<std::size_t>(k)];
+  const auto hold = [&](Index i, double multiplier) {
     face.active.push_back(i);
-    face.multipliers[i] = split.multipliers[k];
+    face.multipliers[i] = multiplier;
     holds[static_cast<std::size_t>(i)] = true;
+  };
+  if (constraints.separable()) {
+    constexpr double infinite = std::numeric_limits<double>::infinity();
+    Eigen::VectorXd lower = Eigen::VectorXd::Constant(n, -infinite), upper = -lower, sum;
+    for (const Index i : touched) {
+      const Index element = constraints.elements[static_cast<std::size_t>(i)];
+      if (element < 0)
+        sum = rows.normals.col(i);
+      else
+        (rows.normals(element, i) > 0 ? lower : upper)[element] = 0;
+      if (element >= 0 && i < rows.equalities) upper[element] = 0;
+    }
+    const Clamped split = clamp(gradient, lower, upper, sum, 0, 0);
+    for (const Index i : touched)
+      if (const double multiplier = multiplier_of(constraints, split, i); !std::isnan(multiplier))
+        hold(i, multiplier);
+    if (!split.feasible) face.fault = "the multipliers of the constraints are lost in rounding";
+  } else {
+    LinearConstraints cone;
+    cone.normals.resize(n, static_cast<Index>(touched.size()));
+    cone.limits = Eigen::VectorXd::Zero(static_cast<Index>(touched.size()));
+    cone.equalities = rows.equalities;
+    for (std::size_t k = 0; k < touched.size(); ++k)
+      cone.normals.col(static_cast<Index>(k)) = rows.normals.col(touched[k]);
+    const QuadraticProgramSolution split =
+        solve_quadratic_program(Eigen::MatrixXd::Identity(n, n), gradient, cone);
+    for (const Index k : split.active) hold(touched[static_cast<std::size_t>(k)], split.multipliers[k]);
+    if (!split.feasible)
+      face.fault =
+          fmt::format("the quadratic programme of the constraints' multipliers {}", sentence(split.end));
   }
   for (const Index i : touched)
     if (!holds[static_cast<std::size_t>(i)] && i >= rows.equalities) face.undecided.push_back(i);
-  const auto size = static_cast<Index>(face.active.size());
-  Eigen::MatrixXd normals(n, size);
-  for (Index k = 0; k < size; ++k)
-    normals.col(k) = rows.normals.col(face.active[static_cast<std::size_t>(k)]);
-  basis = Eigen::MatrixXd::Identity(n, size);
-  if (size > 0) basis = Eigen::HouseholderQR<Eigen::MatrixXd>(normals).householderQ() * basis;
+  // Bounds are a basis already; the other normals without the elements that bounds hold are what is left.
+  std::vector<Index> bounds, others;
+  for (const Index i : face.active)
+    (constraints.elements[static_cast<std::size_t>(i)] < 0 ? others : bounds).push_back(i);
+  const auto held = static_cast<Index>(bounds.size()), left = static_cast<Index>(others.size());
+  Eigen::MatrixXd normals(n, left);
+  for (Index k = 0; k < left; ++k) normals.col(k) = rows.normals.col(others[static_cast<std::size_t>(k)]);
+  basis = Eigen::MatrixXd::Zero(n, held + left);
+  for (Index k = 0; k < held; ++k) {
+    const Index element = constraints.elements[static_cast<std::size_t>(bounds[static_cast<std::size_t>(k)])];
+    basis(element, k) = 1;
+    normals.row(element).setZero();
+  }
+  if (left > 0)
+    basis.rightCols(left) =
+        Eigen::HouseholderQR<Eigen::MatrixXd>(normals).householderQ() * Eigen::MatrixXd::Identity(n, left);
   return face;
 }
 

@@ -40,11 +40,14 @@ Violations PhiConstraints::validate(Eigen::Index size) const {
   rows("equal", equal, equal_to);
   rows("below", below, below_to);
   if (!v.empty()) return v;
+  constexpr double infinite = std::numeric_limits<double>::infinity();
   for (Eigen::Index i = 0; i < size; ++i) {
-    const double low = lower.size() ? lower[i] : -std::numeric_limits<double>::infinity();
-    const double high = upper.size() ? upper[i] : std::numeric_limits<double>::infinity();
+    const double low = lower.size() ? lower[i] : -infinite;
+    const double high = upper.size() ? upper[i] : infinite;
     v.require(low <= high, fmt::format("lower[{}]", i), low,
               fmt::format("must not exceed upper[{}] = {}", i, high));
+    v.require(!(low == infinite), fmt::format("lower[{}]", i), low, "must be less than infinity");
+    v.require(!(high == -infinite), fmt::format("upper[{}]", i), high, "must be more than -infinity");
   }
   return v;
 }

@@ -257,6 +257,95 @@ TEST(Constraints, FirstDerivativesAreEnoughToSettle) {
     }
 }
 
+TEST(Constraints, AnActiveBoundThatIsCoupledToTheRestIsNoSaddle) {
+  // φ = (0, θ), held at 0 by a bound that H couples to the free element.
+  Bowl p{(Mat(2, 2) << 1, 0.9, 0.9, 1).finished(), Mat(2, 2), Vec::Constant(2, 3), Vec::Ones(2),
+         PhiConstraints::box(Vec::Zero(2), Vec::Constant(2, 10))};
+  p.b << -1, 0, 0, 1;
+  for (const bool second_order : {false, true}) {
+    p.second_order = second_order;
+    for (const char* method : {"auto", "ep-central", "ep-forward-3", "finite-difference"}) {
+      SCOPED_TRACE(testing::Message() << method << ", second order " << second_order);
+      const Estimate<Vec> e = estimate(p, method, second_order ? "newton" : "lbfgs");
+      EXPECT_EQ(e.certificate.verdict, Verdict::trusted) << e.certificate.reason;
+      EXPECT_LE((e.gradient - (Vec(2) << 0.1, 0.1 + 1 - 3).finished()).norm(), 1e-6) << e.message;
+    }
+    auto problem = make_problem(functions(p));
+    const Summary s = minimise(static_cast<Problem<Vec>&>(problem));
+    EXPECT_EQ(s.status, Status::converged) << s.message;
+    EXPECT_LE((s.theta - (Vec(2) << 0, 3 / 1.1).finished()).norm(), 1e-4);
+    EXPECT_LE((s.phi - (Vec(2) << 0, 3 / 1.1).finished()).norm(), 1e-4);
+  }
+}
+
+TEST(Constraints, FirstDerivativesAreTrustedWhereSecondOnesAre) {
+  for (const char* method : {"ep-central", "finite-difference", "auto"}) {
+    int all = 0, trusted = 0;
+    for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+      std::size_t kind = 0;
+      for (const PhiConstraints& constraints : kinds(seed, 7)) {
+        Bowl p = bowl(seed, 7, 3);
+        p.held = constraints;
+        SCOPED_TRACE(testing::Message() << method << ", seed " << seed << ", kind " << kind++);
+        if (estimate(p, "implicit-direct").certificate.verdict != Verdict::trusted) continue;
+        p.second_order = false;
+        auto problem = make_problem(functions(p));
+        const auto inner = make_inner_solver<Vec>("lbfgs", problem, {.gradient_tolerance = 1e-10});
+        const Estimate<Vec> e = make_estimator<Vec>(method, problem, *inner)->estimate(p.theta, {});
+        const Mat held = active_rows(p.held, e.phi);
+        const Vec truth = by_kkt(p, e.phi, held);
+        EXPECT_LE((e.gradient - truth).norm(), 1e-5 * (1 + truth.norm())) << e.message;
+        if (held.rows() == 7) continue;  // at a vertex nothing moves, and methods may find no scales there
+        EXPECT_NE(e.certificate.verdict, Verdict::untrusted) << e.certificate.reason;
+        ++all;
+        trusted += e.certificate.verdict == Verdict::trusted;
+      }
+    }
+    EXPECT_GE(trusted, all * 9 / 10) << method << ": " << trusted << " of " << all;
+    EXPECT_GE(all, 30);
+  }
+}
+
+/// |φ₀| + ½(φ₀ − θ)² + ½(φ₁ − θ − 2)² settles at the kink where |θ| < 1.
+struct Kinked final : Problem<Vec> {
+  Vec initial_phi() const override { return Vec::Zero(2); }
+  Vec initial_theta() const override { return Vec::Zero(1); }
+  double inner(const Vec& phi, const Vec& theta, Wanted<Vec> wanted) override {
+    const Vec away = (Vec(2) << phi[0] - theta[0], phi[1] - theta[0] - 2).finished();
+    if (wanted.phi) *wanted.phi = away + Vec::Unit(2, 0) * ((phi[0] > 0) - (phi[0] < 0));
+    if (wanted.theta) *wanted.theta = Vec::Constant(1, -away.sum());
+    return std::abs(phi[0]) + 0.5 * away.squaredNorm();
+  }
+  double outer(const Vec& phi, const Vec&, Wanted<Vec> wanted) override {
+    if (wanted.phi) *wanted.phi = (Vec(2) << phi[0] - 2, 1).finished();
+    if (wanted.theta) wanted.theta->setZero();
+    return 0.5 * (phi[0] - 2) * (phi[0] - 2) + phi[1];
+  }
+  struct Here final : Curvature<Vec> {
+    double stiffness = 1;
+    void times(const Vec& v, Vec& out) override { out = stiffness * v; }
+    void cross_times(const Vec& v, Vec& out) override { out = Vec::Constant(1, -v.sum()); }
+    void cross_apply(const Vec& u, Vec& out) override { out = Vec::Constant(2, -u[0]); }
+  };
+  void linearise(const Vec&, const Vec&, double, std::unique_ptr<Curvature<Vec>>& reuse) override {
+    if (!reuse) reuse = std::make_unique<Here>();
+  }
+  std::string kink(const Vec& phi, const Vec&) override { return phi[0] == 0 ? "|φ| is at its tip" : ""; }
+  PhiConstraints phi_constraints() const override {
+    return PhiConstraints::box(Vec(), (Vec(2) << everywhere, 1).finished());
+  }
+};
+
+TEST(Constraints, AKinkAlongTheFaceIsSeen) {
+  Kinked problem;
+  const auto inner = make_inner_solver<Vec>("newton", problem);
+  const Estimate<Vec> e =
+      make_estimator<Vec>("implicit-direct", problem, *inner)->estimate(problem.initial_theta(), {});
+  ASSERT_EQ(e.phi, (Vec(2) << 0, 1).finished()) << e.message;
+  EXPECT_EQ(e.certificate.verdict, Verdict::untrusted);
+  EXPECT_NE(e.certificate.reason.find("|φ| is at its tip"), std::string::npos) << e.certificate.reason;
+}
+
 TEST(Constraints, WhoCannotObeySaysSo) {
   Bowl p = bowl(1, 4, 2);
   p.held = PhiConstraints::box(Vec::Zero(4), Vec());

@@ -42,14 +42,15 @@ class WithinConstraints final : public Estimator<V> {
     Solution<V> solve(const V& theta, double beta, const V& start) override;
     void set_tolerance(double tolerance) override { inner_.set_tolerance(tolerance); }
 
-    void begin() { first_.reset(), changed_.clear(); }
+    void begin() { first_.reset(), changed_.clear(), fault_.clear(); }
     const std::string& changed() const { return changed_; }
+    const std::string& fault() const { return fault_; }
 
    private:
     InnerSolver<V>& inner_;
     OnFace<V>& face_;
     std::optional<std::vector<Index>> first_;
-    std::string changed_;
+    std::string changed_, fault_;
   };
 
   OnFace<V> face_;

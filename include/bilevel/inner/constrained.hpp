@@ -17,10 +17,14 @@ struct NamedConstraints {
   std::vector<std::string> names;
   std::vector<Index> elements;   ///< which one a bound is of; −1 for what is no bound
   Eigen::VectorXd lower, upper;  ///< of every element, infinite where there is no bound
+
+  /// Whether there are bounds and at most one equality, so that nearest points are found by sorting.
+  bool separable() const;
 };
 NamedConstraints rows_of(const PhiConstraints& constraints, Index size);
-/// The same constraints of a step away from `phi`.
-LinearConstraints around(const LinearConstraints& rows, const Eigen::VectorXd& phi);
+/// argmin ½‖x‖² + gradient·x over the steps x from phi that satisfy the constraints.
+QuadraticProgramSolution nearest_step(const NamedConstraints& constraints, const Eigen::VectorXd& phi,
+                                      const Eigen::VectorXd& gradient, const StopToken* stop);
 /// Takes off what rounding put beyond a bound.
 void keep_within(const NamedConstraints& constraints, Eigen::VectorXd& phi);
 /// Puts elements that are held by a bound right onto it, where rounding has left them beside it.
@@ -31,7 +35,8 @@ void update_model(const Eigen::VectorXd& s, Eigen::VectorXd y, Eigen::MatrixXd& 
 struct ConstrainedOptions {
   /// Whether the model of the loss is its Hessian; else a quasi-Newton one (damped BFGS) from gradients.
   bool second_order = true;
-  /// Largest |φ|; ≥ 1. Models and constraints are dense: |φ|³ operations an iteration.
+  /// Largest |φ|; ≥ 1. Models and constraints are dense: |φ|³ operations an iteration, and a stop is looked
+  /// at between their products and constraints, not within a factor.
   long max_variables = 2000;
 
   Violations validate() const {
@@ -44,7 +49,7 @@ struct ConstrainedOptions {
 /// iterate after the first satisfies them. The start is moved to the nearest point that does. A model that is
 /// not positive definite is shifted as Newton's is. Converged when ‖P(φ − g) − φ‖₂ is at most the tolerance,
 /// g the gradient and P the nearest point under the constraints: the part of the gradient that they do not
-/// hold.
+/// hold. Where the time is over within a model, the last step is one towards P(φ − g) instead.
 template <Vector V>
 class Constrained final : public InnerSolver<V> {
  public:
@@ -60,10 +65,12 @@ class Constrained final : public InnerSolver<V> {
  private:
   Stop run();
   std::optional<Stop> project_start();
-  double natural_residual(const Eigen::VectorXd& phi, const Eigen::VectorXd& gradient);
+  QuadraticProgramSolution natural_step(const Eigen::VectorXd& phi, const Eigen::VectorXd& gradient);
   std::optional<Stop> test();
+  std::optional<Stop> ended() const;
   std::optional<Stop> model();
   std::optional<Stop> search(const QuadraticProgramSolution& model);
+  std::optional<Stop> step();
   std::string progress() const;
 
   Problem<V>& problem_;
@@ -76,7 +83,8 @@ class Constrained final : public InnerSolver<V> {
   Eigen::MatrixXd hessian_, inverse_factor_;
   double value_ = unknown, residual_ = unknown, reach_ = 0;
   long iteration_ = 0, shifted_ = 0;
-  std::size_t active_ = 0;
+  QuadraticProgramSolution natural_;  // P(φ − g) − φ
+  std::optional<StopToken> stop_;
   Stopwatch watch_;
 };
 

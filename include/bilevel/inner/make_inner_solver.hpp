@@ -49,8 +49,9 @@ std::unique_ptr<Step<V>> make_step(const InnerChoice& choice);
 template <Vector V>
 std::unique_ptr<Step<V>> make_step(std::string_view name);
 
-/// A solver of phase 1. The problem must outlive it. Where the problem has constraints on φ, NewtonOptions and
-/// LbfgsOptions make a Constrained one, with a Hessian and with differences of gradients; others are refused.
+/// A solver of phase 1. The problem must outlive it. Where the problem has constraints on φ, NewtonOptions
+/// and LbfgsOptions make a Constrained one, with a Hessian and with differences of gradients; others are
+/// refused, and so are options of these two that are not at their defaults, for which it has no use.
 template <Vector V>
 std::unique_ptr<InnerSolver<V>> make_inner_solver(const InnerChoice& choice, Problem<V>& problem,
                                                   const MinimiserOptions& options = {});

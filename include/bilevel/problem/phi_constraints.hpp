@@ -21,8 +21,8 @@ struct PhiConstraints {
   static PhiConstraints box(Eigen::VectorXd lower, Eigen::VectorXd upper);
   /// φ ≥ 0 and Σφ = total.
   static PhiConstraints simplex(Eigen::Index size, double total = 1);
-  /// Sizes agree with |φ| and each other, lower ≤ upper, finite numbers. That some φ satisfies them all is
-  /// found out by whoever looks for one.
+  /// Sizes agree with |φ| and each other, lower ≤ upper, lower < ∞, upper > −∞, finite numbers elsewhere.
+  /// That some φ satisfies them all is found out by whoever looks for one.
   Violations validate(Eigen::Index size) const;
 };
 

@@ -15,6 +15,7 @@ Solution<V> WithinConstraints<V>::Following::solve(const V& theta, double beta, 
   Solution<V> s = inner_.solve(theta, beta, start);
   if (Space<V>::size(s.phi) != Space<V>::size(start) || !all_finite(s.phi)) return s;
   face_.hold(s.phi, theta, beta);
+  if (fault_.empty()) fault_ = face_.face().fault;
   const std::vector<Index>& active = face_.face().active;
   if (!first_) {
     first_ = active;
@@ -37,6 +38,13 @@ Estimate<V> WithinConstraints<V>::estimate(const V& theta, const Warm<V>& warm) 
   e.message += fmt::format("; {} of {} constraints on phi are active", face.active.size(),
                            face_.constraints().names.size());
   if (c.kind == Kind::none) return e;
+  if (!following_.fault().empty()) {
+    c.kind = Kind::none;
+    c.bound = everywhere;
+    c.reason = following_.fault();
+    c.judge(norm(e.gradient), outer_tolerance_, false);
+    return e;
+  }
   if (c.kind == Kind::rigorous) {
     c.kind = Kind::estimated;
     c.reason += "; estimated: the constraints that are active";

@@ -35,6 +35,7 @@ void Constrained<V>::set_tolerance(double tolerance) {
 template <Vector V>
 Solution<V> Constrained<V>::solve(const V& theta, double beta, const V& start) {
   watch_ = Stopwatch();
+  stop_.emplace(std::initializer_list<const StopToken*>{problem_.stop_token()}, options_.max_seconds);
   require_shapes<V>(problem_, &start, &theta, name());
   if (!std::isfinite(beta)) throw InvalidInput(fmt::format("{}: beta = {} must be finite", name(), beta));
   if (method_.second_order && !problem_.capabilities().curvature)
@@ -48,6 +49,7 @@ Solution<V> Constrained<V>::solve(const V& theta, double beta, const V& start) {
   value_ = residual_ = unknown;
   iteration_ = shifted_ = 0;
   hessian_.resize(0, 0);
+  natural_ = {};
 
   Stop stop = run();
 
@@ -58,7 +60,7 @@ Solution<V> Constrained<V>::solve(const V& theta, double beta, const V& start) {
   solution.tolerance = options_.gradient_tolerance;
   solution.iterations = iteration_;
   solution.status = stop.status;
-  solution.message = fmt::format("{}; {} constraints hold it", stop.message, active_);
+  solution.message = fmt::format("{}; {} constraints hold it", stop.message, natural_.active.size());
   if (shifted_ > 0) solution.message += fmt::format("; the model was shifted in {} iterations", shifted_);
   const auto n = static_cast<std::size_t>(host_.size());
   solution.cost.bytes =
@@ -74,27 +76,45 @@ Stop Constrained<V>::run() {
   value_ = nudged_.value_and_gradient(phi_, gradient_);
   host_gradient_ = host_copy(gradient_);
   if (auto stop = nudged_.fault(value_, gradient_, host_gradient_.norm(), 0)) return *stop;
-  residual_ = natural_residual(host_, host_gradient_);
+  natural_ = natural_step(host_, host_gradient_);
+  residual_ = natural_.feasible ? natural_.x.norm() : unknown;
   while (true) {
     if (auto stop = test()) return *stop;
-    if (auto stop = model()) return *stop;
-    const QuadraticProgramSolution step =
-        solve_quadratic_program(inverse_factor_, host_gradient_, around(constraints_.rows, host_));
-    if (!step.feasible || !step.x.allFinite())
-      return Stop{Status::stalled,
-                  fmt::format("the model under the constraints has no solution; {}", progress())};
-    if (auto stop = search(step)) return *stop;
+    if (auto stop = step()) {
+      const bool early = stop->status == Status::interrupted || stop->status == Status::time_limit;
+      if (early && natural_.feasible && !search(natural_)) ++iteration_;
+      if (early && residual_ <= options_.gradient_tolerance) return Stop{Status::converged, progress()};
+      if (early) stop->message += "; " + progress();
+      return *stop;
+    }
     ++iteration_;
   }
+}
+
+template <Vector V>
+std::optional<Stop> Constrained<V>::step() {
+  if (auto stop = model()) return stop;
+  const QuadraticProgramSolution step = solve_quadratic_program(
+      inverse_factor_, host_gradient_, constraints_.rows, {.around = &host_, .stop = &*stop_});
+  if (step.end == QuadraticProgramEnd::interrupted) return ended();
+  if (!step.feasible || !step.x.allFinite())
+    return Stop{Status::stalled,
+                fmt::format("the quadratic programme of the model {}; {}", sentence(step.end), progress())};
+  return search(step);
 }
 
 /// To the nearest point that satisfies the constraints.
 template <Vector V>
 std::optional<Stop> Constrained<V>::project_start() {
-  const Index n = host_.size();
-  const QuadraticProgramSolution nearest = solve_quadratic_program(
-      Eigen::MatrixXd::Identity(n, n), Eigen::VectorXd::Zero(n), around(constraints_.rows, host_));
-  if (!nearest.feasible) throw InvalidInput(fmt::format("{}: no phi satisfies the constraints", name()));
+  Space<V>::from_host(host_.data(), phi_);
+  const QuadraticProgramSolution nearest =
+      nearest_step(constraints_, host_, Eigen::VectorXd::Zero(host_.size()), &*stop_);
+  if (nearest.end == QuadraticProgramEnd::infeasible)
+    throw InvalidInput(fmt::format("{}: no phi satisfies the constraints", name()));
+  if (nearest.end == QuadraticProgramEnd::interrupted) return ended();
+  if (!nearest.feasible)
+    return Stop{Status::stalled, fmt::format("the quadratic programme of the point nearest to the start {}",
+                                             sentence(nearest.end))};
   host_ += nearest.x;
   keep_within(constraints_, host_);
   touch(constraints_, nearest.active, host_);
@@ -102,14 +122,11 @@ std::optional<Stop> Constrained<V>::project_start() {
   return {};
 }
 
-/// ‖P(φ − g) − φ‖, P the nearest point under the constraints.
+/// P(φ − g) − φ, P the nearest point under the constraints.
 template <Vector V>
-double Constrained<V>::natural_residual(const Eigen::VectorXd& phi, const Eigen::VectorXd& gradient) {
-  const Index n = phi.size();
-  const QuadraticProgramSolution step =
-      solve_quadratic_program(Eigen::MatrixXd::Identity(n, n), gradient, around(constraints_.rows, phi));
-  active_ = step.active.size();
-  return step.feasible ? step.x.norm() : unknown;
+QuadraticProgramSolution Constrained<V>::natural_step(const Eigen::VectorXd& phi,
+                                                      const Eigen::VectorXd& gradient) {
+  return nearest_step(constraints_, phi, gradient, &*stop_);
 }
 
 template <Vector V>
@@ -124,17 +141,22 @@ std::optional<Stop> Constrained<V>::test() {
   if (const double length = host_.norm(); !(length <= reach_))
     return Stop{Status::diverged, fmt::format("‖φ‖ = {:.3g} exceeds {:.3g} = divergence·max(1, ‖start‖); {}",
                                               length, reach_, progress())};
-  if (auto stop = nudged_.asked_to_stop()) {
+  if (auto stop = ended()) {
     stop->message += "; " + progress();
     return stop;
   }
   if (iteration_ >= options_.max_iterations)
     return Stop{Status::iteration_limit,
                 fmt::format("max_iterations = {}; {}", options_.max_iterations, progress())};
-  if (options_.max_seconds > 0 && watch_.seconds() >= options_.max_seconds)
-    return Stop{Status::time_limit, fmt::format("{:.3g} s of max_seconds = {:.3g}; {}", watch_.seconds(),
-                                                options_.max_seconds, progress())};
   return {};
+}
+
+template <Vector V>
+std::optional<Stop> Constrained<V>::ended() const {
+  const auto why = stop_->wanted();
+  if (!why) return {};
+  if (auto asked = nudged_.asked_to_stop()) return asked;
+  return Stop{*why, fmt::format("{:.3g} s of max_seconds = {:.3g}", watch_.seconds(), options_.max_seconds)};
 }
 
 /// The Hessian, or what gradients so far say of it, and its factor; where that is not positive definite, with
@@ -147,6 +169,7 @@ std::optional<Stop> Constrained<V>::model() {
     if (!curvature.dense(hessian_)) {
       hessian_.resize(n, n);
       for (Index j = 0; j < n; ++j) {
+        if (auto stop = ended()) return stop;
         Space<V>::unit(j, trial_);
         curvature.times(trial_, trial_gradient_);
         Space<V>::to_host(trial_gradient_, hessian_.col(j).data());
@@ -159,11 +182,13 @@ std::optional<Stop> Constrained<V>::model() {
   if (!hessian_.allFinite())
     return Stop{Status::not_finite,
                 fmt::format("the Hessian product is not finite at iteration {}", iteration_)};
+  if (auto stop = ended()) return stop;
   ++nudged_.cost().factorizations;
   if (inverse_transposed_factor(hessian_, inverse_factor_)) return {};
   ++shifted_;
   const double size = std::max(hessian_.cwiseAbs().maxCoeff(), 1e-8 * host_gradient_.norm());
   for (double shift = 1e-3 * size; std::isfinite(shift); shift *= 2) {
+    if (auto stop = ended()) return stop;
     Eigen::MatrixXd shifted = hessian_;
     shifted.diagonal().array() += shift;
     ++nudged_.cost().factorizations;
@@ -201,7 +226,8 @@ std::optional<Stop> Constrained<V>::search(const QuadraticProgramSolution& model
     const bool decreases = slope < 0 && value < value_ && value <= value_ + 1e-4 * length * slope;
     const bool noisy = -length * slope <= noise && std::abs(value - value_) <= noise;
     if (!decreases && !noisy) continue;
-    const double residual = natural_residual(moved, gradient);
+    QuadraticProgramSolution natural = natural_step(moved, gradient);
+    const double residual = natural.feasible ? natural.x.norm() : unknown;
     if (!decreases && !(residual < residual_)) continue;
     if (!method_.second_order)
       update_model(moved - host_, gradient - host_gradient_, hessian_, iteration_ == 0);
@@ -211,6 +237,7 @@ std::optional<Stop> Constrained<V>::search(const QuadraticProgramSolution& model
     std::swap(gradient_, trial_gradient_);
     value_ = value;
     residual_ = residual;
+    natural_ = std::move(natural);
     return {};
   }
   if (outside) return outside;  // however short the step

@@ -17,6 +17,8 @@ namespace detail {
 
 [[noreturn]] void refuse_step(const InnerChoice& choice);
 [[noreturn]] void refuse_residual(const InnerChoice& choice);
+/// Options of newton and lbfgs that Constrained, which takes their place, would not look at.
+void refuse_unused_under_constraints(const InnerChoice& choice);
 
 template <Vector V>
 struct StepMaker {
@@ -62,6 +64,7 @@ template <Vector V>
 std::unique_ptr<InnerSolver<V>> make_inner_solver(const InnerChoice& choice, Problem<V>& problem,
                                                   const MinimiserOptions& options) {
   if (!problem.phi_constraints().empty()) {
+    detail::refuse_unused_under_constraints(choice);
     if (std::holds_alternative<NewtonOptions>(choice))
       return std::make_unique<Constrained<V>>(problem, options, ConstrainedOptions{.second_order = true});
     if (std::holds_alternative<LbfgsOptions>(choice))

@@ -9,7 +9,11 @@ Face face_of(const NamedConstraints& constraints, const Eigen::VectorXd& phi, co
              Eigen::MatrixXd& basis);
 
 template <Vector V>
-OnFace<V>::OnFace(Problem<V>& problem) : problem_(problem) {
+OnFace<V>::OnFace(Problem<V>& problem)
+    : problem_(problem),
+      held_(Space<V>::zeros_like(problem.initial_phi())),
+      at_(Space<V>::zeros_like(held_)),
+      away_(Space<V>::zeros_like(held_)) {
   const Index n = Space<V>::size(problem.initial_phi());
   const PhiConstraints constraints = problem.phi_constraints();
   constraints.validate(n).throw_if_any();
@@ -27,11 +31,45 @@ void OnFace<V>::hold(const V& phi, const V& theta, double beta) {
     Space<V>::axpy(beta, outer, gradient);
   }
   face_ = face_of(constraints_, host_copy(phi), host_copy(gradient), across_basis_);
+  Space<V>::copy(phi, held_);
+  if (!measured_ && across_basis_.cols() > 0) measure(theta);
+}
+
+/// The curvatures along the face in one direction, by differences: a method of first order never linearises.
+template <Vector V>
+void OnFace<V>::measure(const V& theta) {
+  V probe = Space<V>::zeros_like(held_), here = Space<V>::zeros_like(held_),
+    there = Space<V>::zeros_like(held_);
+  Space<V>::random(1, probe);
+  project(probe);
+  const double size = norm(probe);
+  if (!(size > 1e-8)) return;  // a vertex: there is nothing along the face
+  const double length = norm(held_), step = std::sqrt(unit_roundoff<V>()) * (length > 0 ? length : 1);
+  Space<V>::copy(held_, at_);
+  Space<V>::axpy(step / size, probe, at_);
+  const auto differences = [&] {
+    Space<V>::axpy(-1, here, there);
+    const double typical = norm(there) / step;
+    return std::isfinite(typical) ? typical : 0;
+  };
+  problem_.inner(held_, theta, {.phi = &here});
+  problem_.inner(at_, theta, {.phi = &there});
+  if (const double typical = differences(); typical > 0) {
+    across_ = typical;
+    measured_ = true;
+  }
+  problem_.outer(held_, theta, {.phi = &here});
+  problem_.outer(at_, theta, {.phi = &there});
+  outer_across_ = differences();
 }
 
 template <Vector V>
 void OnFace<V>::project(V& x) const {
   if (across_basis_.cols() == 0) return;
+  if (across_basis_.cols() == across_basis_.rows()) {
+    Space<V>::fill(0, x);
+    return;
+  }
   Eigen::VectorXd host = host_copy(x);
   // Twice: what was large across the face leaves rounding behind.
   for (int pass = 0; pass < 2; ++pass) host -= (across_basis_ * (across_basis_.transpose() * host)).eval();
@@ -39,17 +77,37 @@ void OnFace<V>::project(V& x) const {
 }
 
 template <Vector V>
+const V& OnFace<V>::onto(const V& phi) {
+  if (across_basis_.cols() == 0) return phi;
+  Space<V>::copy(phi, away_);
+  Space<V>::axpy(-1, held_, away_);
+  Space<V>::copy(away_, at_);
+  project(at_);
+  Space<V>::axpy(-1, at_, away_);
+  Space<V>::axpy(1, held_, at_);
+  return at_;
+}
+
+template <Vector V>
 double OnFace<V>::inner(const V& phi, const V& theta, Wanted<V> wanted) {
-  const double value = problem_.inner(phi, theta, wanted);
-  if (wanted.phi) project(*wanted.phi);
-  return value;
+  const double value = problem_.inner(onto(phi), theta, wanted);
+  if (across_basis_.cols() == 0) return value;
+  if (wanted.phi) {
+    project(*wanted.phi);
+    Space<V>::axpy(across_, away_, *wanted.phi);
+  }
+  return value + 0.5 * across_ * Space<V>::dot(away_, away_);
 }
 
 template <Vector V>
 double OnFace<V>::outer(const V& phi, const V& theta, Wanted<V> wanted) {
-  const double value = problem_.outer(phi, theta, wanted);
-  if (wanted.phi) project(*wanted.phi);
-  return value;
+  const double value = problem_.outer(onto(phi), theta, wanted), across = typical_outer_curvature();
+  if (across_basis_.cols() == 0) return value;
+  if (wanted.phi) {
+    project(*wanted.phi);
+    Space<V>::axpy(across, away_, *wanted.phi);
+  }
+  return value + 0.5 * across * Space<V>::dot(away_, away_);
 }
 
 template <Vector V>
@@ -61,8 +119,8 @@ struct OnFace<V>::AlongFace final : Curvature<V> {
     owner.project(along);
     wrapped->times(along, out);
     owner.project(out);
-    Space<V>::axpy(owner.across_, v, out);
-    Space<V>::axpy(-owner.across_, along, out);
+    Space<V>::axpy(across(), v, out);
+    Space<V>::axpy(-across(), along, out);
   }
   void cross_times(const V& v, V& out) override {
     Space<V>::copy(v, along);
@@ -79,11 +137,11 @@ struct OnFace<V>::AlongFace final : Curvature<V> {
     if (q.cols() == 0) return true;
     out -= (q * (q.transpose() * out)).eval();
     out -= ((out * q) * q.transpose()).eval();
-    out += owner.across_ * (q * q.transpose());
+    out += across() * (q * q.transpose());
     return true;
   }
   double cross_norm() override { return wrapped->cross_norm(); }
-  double least_eigenvalue() override { return std::min(wrapped->least_eigenvalue(), owner.across_); }
+  double least_eigenvalue() override { return std::min(wrapped->least_eigenvalue(), across()); }
   double times_error(const V& v) override {
     Space<V>::copy(v, along);
     owner.project(along);
@@ -95,8 +153,11 @@ struct OnFace<V>::AlongFace final : Curvature<V> {
     return wrapped->cross_times_error(along);
   }
 
+  double across() const { return owner.across_ + beta * owner.typical_outer_curvature(); }
+
   OnFace& owner;
   V along;
+  double beta = 0;
   std::unique_ptr<Curvature<V>> wrapped;
 };
 
@@ -104,14 +165,18 @@ template <Vector V>
 void OnFace<V>::linearise(const V& phi, const V& theta, double beta, std::unique_ptr<Curvature<V>>& reuse) {
   if (!reuse) reuse = std::make_unique<AlongFace>(*this, phi);
   auto& curvature = static_cast<AlongFace&>(*reuse);
-  problem_.linearise(phi, theta, beta, curvature.wrapped);
+  curvature.beta = beta;
+  problem_.linearise(onto(phi), theta, beta, curvature.wrapped);
   V probe = Space<V>::zeros_like(phi), product = Space<V>::zeros_like(phi);
   Space<V>::random(1, probe);
   project(probe);
   const double size = norm(probe);
   if (!(size > 1e-8)) return;  // a vertex: there is nothing along the face
   curvature.wrapped->times(probe, product);
-  if (const double typical = norm(product) / size; typical > 0 && std::isfinite(typical)) across_ = typical;
+  if (const double typical = norm(product) / size; typical > 0 && std::isfinite(typical)) {
+    across_ = typical;
+    measured_ = true;
+  }
 }
 
 }  // namespace bilevel
