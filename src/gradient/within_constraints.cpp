@@ -4,8 +4,14 @@ namespace bilevel {
 
 std::string one_sided(const NamedConstraints& constraints, const Face& face, double state_size,
                       double curvature, double distance) {
-  // What a state that is moved by a millionth of its size, or by its own error, may not change.
-  const double near = std::max(1e-6 * state_size, 10 * distance);
+  // What a state that is moved by a millionth of its size, or by its own error, may not change. A state at
+  // the origin has the size of what bounds it most closely.
+  double size = state_size;
+  for (Index i = 0; state_size == 0 && i < constraints.rows.limits.size(); ++i) {
+    const double limit = std::abs(constraints.rows.limits[i]) / constraints.rows.normals.col(i).norm();
+    if (limit > 0 && (size == 0 || limit < size)) size = limit;
+  }
+  const double near = std::max(1e-6 * (size > 0 ? size : 1), 10 * distance);
   const auto name = [&](Index i) -> const std::string& {
     return constraints.names[static_cast<std::size_t>(i)];
   };

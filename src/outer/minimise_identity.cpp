@@ -81,7 +81,7 @@ class Written {
   void own(const GmresOptions& o) { add(o.restart); }
   void own(const BicgstabOptions& o) { add(o.max_restarts, o.seed); }
   void own(const NeumannOptions& o) { add(o.step, o.terms, o.power_steps, o.seed); }
-  void own(const StochasticOptions& o) { add(o.step, o.power_steps, o.seed, o.first_look); }
+  void own(const StochasticOptions& o) { add(o.step, o.least_asked, o.power_steps, o.seed, o.first_look); }
   void own(const IdentityOptions& o) { add(o.step); }
   void own(const ZeroOptions&) {}
 

@@ -211,6 +211,22 @@ TEST(Constraints, AMultiplierThatVanishesMakesTheGradientOneSided) {
   }
 }
 
+TEST(Constraints, AMultiplierIsJudgedTheSameAtBothEndsOfABoxAndInAnyUnit) {
+  // φ* is θ put into [0, 1]: at either end the multiplier is what θ lies outside by.
+  for (const double unit : {1e-6, 1.0, 1e6})
+    for (const bool upper : {false, true})
+      for (const double outside : {1e-2, 1e-4, 1e-8, 1e-12, 1e-17}) {
+        SCOPED_TRACE(::testing::Message()
+                     << "unit " << unit << ", upper " << upper << ", outside " << outside);
+        Bowl p{unit * Mat::Identity(1, 1), unit * Mat::Identity(1, 1), Vec::Constant(1, 3),
+               Vec::Constant(1, upper ? 1 + outside : -outside),
+               PhiConstraints::box(Vec::Zero(1), Vec::Ones(1))};
+        const Estimate<Vec> e = estimate(p, "implicit-direct");
+        const bool near = outside < 1e-6;
+        EXPECT_EQ(e.certificate.verdict, near ? Verdict::doubtful : Verdict::trusted) << e.certificate.reason;
+      }
+}
+
 TEST(Constraints, EveryEstimatorDoesRightOrRefuses) {
   Bowl p = bowl(3, 6, 3);
   p.held = PhiConstraints::box(Vec::Constant(6, -0.4), Vec::Constant(6, 0.3));

@@ -12,6 +12,8 @@ struct StochasticOptions : AdjointOptions {
   /// constant step converges in the mean for α < 2/L, and averages of its iterates do to the solution
   /// itself, by 1/√steps (Bach and Moulines 2013).
   double step = 0;
+  /// What an outer loop asks for is not taken below this: averages gain a digit by a hundred times the steps.
+  double least_asked = 1e-2;
   /// Of the power method, a new draw each; ≥ 2.
   long power_steps = 20;
   /// Of its start; the draws are the operator's.
@@ -22,7 +24,8 @@ struct StochasticOptions : AdjointOptions {
 
   Violations validate() const {
     Violations v = AdjointOptions::validate("sgd");
-    v.not_negative("step", step).at_least("power_steps", power_steps, 2);
+    v.not_negative("step", step).not_negative("least_asked", least_asked);
+    v.at_least("power_steps", power_steps, 2);
     v.at_least("first_look", first_look, 1);
     return v;
   }
@@ -39,6 +42,9 @@ class Stochastic final : public AdjointWithOptions<V, StochasticOptions> {
  public:
   explicit Stochastic(StochasticOptions options = {}) : AdjointWithOptions<V, StochasticOptions>(options) {}
   std::string_view name() const override { return "sgd"; }
+  void set_tolerance(double relative) override {
+    AdjointWithOptions<V, StochasticOptions>::set_tolerance(std::max(relative, options_.least_asked));
+  }
   LinearSolution<V> solve(LinearOperator<V>& a, const V& b, const V* warm) override;
 
  private:

@@ -69,6 +69,7 @@ class OnFace final : public Problem<V> {
   /// φ₀ + P(φ − φ₀); leaves (I − P)(φ − φ₀) in away_.
   const V& onto(const V& phi);
   void measure(const V& theta);
+  void point_inwards(V& out) const;
 
   Problem<V>& problem_;
   NamedConstraints constraints_;
@@ -76,7 +77,7 @@ class OnFace final : public Problem<V> {
   Eigen::MatrixXd across_basis_;  // Q
   double across_ = 1;             // c
   double outer_across_ = 0;       // that of the outer loss
-  bool measured_ = false;
+  bool measured_ = false, measured_inwards_ = false;
   V held_, at_, away_;
 };
 

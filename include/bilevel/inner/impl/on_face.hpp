@@ -35,15 +35,29 @@ void OnFace<V>::hold(const V& phi, const V& theta, double beta) {
   if (!measured_ && across_basis_.cols() > 0) measure(theta);
 }
 
+/// Into the feasible set from a vertex: the sum of the normals of the inequalities that hold it.
+template <Vector V>
+void OnFace<V>::point_inwards(V& out) const {
+  const LinearConstraints& rows = constraints_.rows;
+  Eigen::VectorXd inwards = Eigen::VectorXd::Zero(rows.normals.rows());
+  for (const Index i : face_.active)
+    if (i >= rows.equalities) inwards += rows.normals.col(i).normalized();
+  Space<V>::from_host(inwards.data(), out);
+}
+
 /// The curvatures along the face in one direction, by differences: a method of first order never linearises.
+/// At a vertex, where there is nothing along the face, that of the inner loss into the feasible set.
 template <Vector V>
 void OnFace<V>::measure(const V& theta) {
   V probe = Space<V>::zeros_like(held_), here = Space<V>::zeros_like(held_),
     there = Space<V>::zeros_like(held_);
   Space<V>::random(1, probe);
   project(probe);
+  const bool vertex = !(norm(probe) > 1e-8);
+  if (vertex && measured_inwards_) return;
+  if (vertex) point_inwards(probe);
   const double size = norm(probe);
-  if (!(size > 1e-8)) return;  // a vertex: there is nothing along the face
+  if (!(size > 0)) return;
   const double length = norm(held_), step = std::sqrt(unit_roundoff<V>()) * (length > 0 ? length : 1);
   Space<V>::copy(held_, at_);
   Space<V>::axpy(step / size, probe, at_);
@@ -56,8 +70,9 @@ void OnFace<V>::measure(const V& theta) {
   problem_.inner(at_, theta, {.phi = &there});
   if (const double typical = differences(); typical > 0) {
     across_ = typical;
-    measured_ = true;
+    (vertex ? measured_inwards_ : measured_) = true;
   }
+  if (vertex) return;
   problem_.outer(held_, theta, {.phi = &here});
   problem_.outer(at_, theta, {.phi = &there});
   outer_across_ = differences();
