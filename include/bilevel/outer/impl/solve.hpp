@@ -112,15 +112,6 @@ Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, con
   if (const auto& point = run.accepted())
     accepted = {from_host(point->phi, estimator.initial_phi()),
                 from_host(point->pi, estimator.initial_phi())};
-  // Where no point was accepted there are no numbers, but as many as there would be.
-  const auto finished = [&] {
-    Summary summary = run.finish();
-    if (summary.phi.size() == 0)
-      summary.phi = Eigen::VectorXd::Constant(Space<V>::size(estimator.initial_phi()), unknown);
-    if (summary.gradient.size() == 0)
-      summary.gradient = Eigen::VectorXd::Constant(Space<V>::size(start), unknown);
-    return summary;
-  };
   std::string choice;
   while (run.begin_evaluation()) {
     const V theta = from_host(run.theta(), start);
@@ -141,7 +132,7 @@ Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, con
       // Half an evaluation is none: a resumed run repeats it.
       if (const auto why = stop_wanted(options.stop); why && !succeeded(e.status)) {
         run.abandon(*why);
-        return finished();
+        return run.finish();
       }
     } while (run.tighten(e.certificate.verdict, succeeded(e.status)));
     cost.synchronisations = synchronisations<V>() - waited;
@@ -151,7 +142,7 @@ Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, con
                         e.corrected_value};
     if (!run.end_evaluation(std::move(point), e.status, e.message, cost)) break;
   }
-  Summary summary = finished();
+  Summary summary = run.finish();
   summary.choice = std::move(choice);
   return summary;
 }
