@@ -4,7 +4,6 @@ torch_peer.py draws, products of float32 in full precision. One JSON object a li
 
     jax_peer.py [--device cpu] [--sizes 100000,1000000] [--repeats 5] [--products 10] [--layer 1]
 """
-import argparse
 import functools
 import json
 import os
@@ -117,11 +116,7 @@ def layers(device, repeats, width=1024, batch=256):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--sizes", default="100000,1000000")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--products", type=int, default=10)
+    parser = torch_peer.options()
     parser.add_argument("--layer", type=int, default=1)
     said, _ = parser.parse_known_args()
     device = jax.devices(said.device)[0]

@@ -57,13 +57,17 @@ def hypergradient(w, theta, x, y, held_out_x, held_out_y, products):
     return -torch.autograd.grad(slope, theta, pi)[0], rr.sqrt().item()
 
 
-def main():
+def options():
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--sizes", default="100000,1000000")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--products", type=int, default=10)
-    said, _ = parser.parse_known_args()  # what is for ours alone
+    return parser
+
+
+def main():
+    said, _ = options().parse_known_args()  # what is for ours alone
     for size in said.sizes.split(","):
         problem = network(int(size), said.device)
         theta = torch.zeros(3, device=said.device, requires_grad=True)

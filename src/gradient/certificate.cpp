@@ -53,8 +53,12 @@ Violations CertificateOptions::validate() const {
   v.at_least("dense_limit", dense_limit, 0);
   v.at_least("factor_limit", factor_limit, 0);
   v.require(secant_safety >= 1, "secant_safety", secant_safety, "must be at least 1");
-  v.require(trust > 0 && trust <= 1, "trust", trust, "must lie in (0, 1]");
+  require_trust(v, trust);
   return v;
+}
+
+void require_trust(Violations& v, double trust) {
+  v.require(trust > 0 && trust <= 1, "trust", trust, "must lie in (0, 1]");
 }
 
 }  // namespace bilevel

@@ -15,7 +15,7 @@ Violations EquilibriumPropagationOptions::validate() const {
   v.require(std::isfinite(beta), "beta", beta, "must be finite; 0 chooses it");
   v.at_least("patience", patience, 1);
   v.not_negative("outer_tolerance", outer_tolerance);
-  v.require(trust > 0 && trust <= 1, "trust", trust, "must lie in (0, 1]");
+  require_trust(v, trust);
   return v;
 }
 

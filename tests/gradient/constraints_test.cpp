@@ -3,6 +3,7 @@
 
 #include <bilevel/bilevel.hpp>
 #include <bilevel/problem/functions.hpp>
+#include <random_matrix.hpp>
 
 namespace bilevel {
 namespace constraints_test {
@@ -51,18 +52,12 @@ Functions<Vec> functions(const Bowl& p) {
   return f;
 }
 
-Mat random(std::uint64_t seed, Index rows, Index cols) {
-  Vec draws(rows * cols);
-  Space<Vec>::random(seed, draws);
-  return Eigen::Map<Mat>(draws.data(), rows, cols);
-}
-
 Bowl bowl(std::uint64_t seed, Index n, Index m) {
-  const Mat a = random(seed, n, n);
+  const Mat a = random_matrix(seed, n, n);
   return {a * a.transpose() / static_cast<double>(n) + 0.3 * Mat::Identity(n, n),
-          random(seed + 100, n, m),
-          random(seed + 200, n, 1),
-          random(seed + 300, m, 1),
+          random_matrix(seed + 100, n, m),
+          random_matrix(seed + 200, n, 1),
+          random_matrix(seed + 300, m, 1),
           {}};
 }
 
@@ -121,15 +116,15 @@ Mat active_rows(const PhiConstraints& c, const Vec& phi) {
 
 std::vector<PhiConstraints> kinds(std::uint64_t seed, Index n) {
   PhiConstraints mixed = PhiConstraints::box(Vec::Constant(n, -0.5), Vec::Constant(n, 0.6));
-  mixed.equal = random(seed + 400, 1, n);
+  mixed.equal = random_matrix(seed + 400, 1, n);
   mixed.equal_to = Vec::Constant(1, 0.1);
-  mixed.below = random(seed + 500, 3, n);
+  mixed.below = random_matrix(seed + 500, 3, n);
   mixed.below_to = Vec::Constant(3, 0.2);
   PhiConstraints linear;
-  linear.below = random(seed + 600, 4, n);
+  linear.below = random_matrix(seed + 600, 4, n);
   linear.below_to = Vec::Constant(4, 0.1);
   PhiConstraints equal;
-  equal.equal = random(seed + 700, 2, n);
+  equal.equal = random_matrix(seed + 700, 2, n);
   equal.equal_to = (Vec(2) << 0.3, -0.2).finished();
   return {PhiConstraints::box(Vec::Constant(n, -0.4), Vec::Constant(n, 0.3)),
           PhiConstraints::box(Vec::Zero(n), Vec()),

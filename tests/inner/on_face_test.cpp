@@ -5,6 +5,7 @@
 #include <Eigen/LU>
 
 #include <bilevel/inner/impl/on_face.hpp>
+#include <random_matrix.hpp>
 
 namespace bilevel {
 namespace on_face_test {
@@ -12,20 +13,15 @@ namespace on_face_test {
 using Vec = Eigen::VectorXd;
 using Mat = Eigen::MatrixXd;
 
-Mat random(std::uint64_t seed, Index rows, Index cols) {
-  Vec draws(rows * cols);
-  Space<Vec>::random(seed, draws);
-  return Eigen::Map<Mat>(draws.data(), rows, cols);
-}
-
 /// L_in = ½φᵀHφ − φᵀBθ + ¼Σφ⁴, L_out = ½‖φ − t‖².
 struct Bowl final : Problem<Vec> {
   Mat h, b;
   Vec target;
   PhiConstraints held;
 
-  Bowl(std::uint64_t seed, Index n) : b(random(seed + 1, n, 2)), target(random(seed + 2, n, 1)) {
-    const Mat a = random(seed, n, n);
+  Bowl(std::uint64_t seed, Index n)
+      : b(random_matrix(seed + 1, n, 2)), target(random_matrix(seed + 2, n, 1)) {
+    const Mat a = random_matrix(seed, n, n);
     h = a * a.transpose() + Mat::Identity(n, n);
   }
   Vec initial_phi() const override { return Vec::Zero(h.rows()); }
@@ -63,13 +59,13 @@ struct Bowl final : Problem<Vec> {
 
 /// Two bounds and a plane through a point; the gradient there is made to press on all three.
 struct Held {
-  explicit Held(std::uint64_t seed) : problem(seed, 6), at(random(seed + 3, 6, 1)), theta(2) {
+  explicit Held(std::uint64_t seed) : problem(seed, 6), at(random_matrix(seed + 3, 6, 1)), theta(2) {
     PhiConstraints& c = problem.held;
     c.lower = at.array() - 1;
     c.lower[1] = at[1];
     c.upper = at.array() + 1;
     c.upper[4] = at[4];
-    c.below = random(seed + 4, 1, 6);
+    c.below = random_matrix(seed + 4, 1, 6);
     c.below_to = c.below * at;
     normals = Mat::Zero(6, 3);
     normals(1, 0) = 1;
@@ -99,7 +95,7 @@ TEST(OnFace, GradientsAreThoseOfTheValueAndCurvaturesThoseOfTheGradient) {
     ASSERT_EQ(face.face().active.size(), 3U);
     ASSERT_TRUE(face.face().fault.empty());
     std::unique_ptr<Curvature<Vec>> curvature;
-    const Vec phi = made.at + random(seed + 5, 6, 1);  // beside the face too
+    const Vec phi = made.at + random_matrix(seed + 5, 6, 1);  // beside the face too
     const Mat p = made.along(), q = Mat::Identity(6, 6) - p;
     const Vec onto = made.at + p * (phi - made.at);
     const double beta = 0.3;
@@ -138,7 +134,7 @@ TEST(OnFace, IsTheProblemItselfWhereNothingHolds) {
   made.problem.held = PhiConstraints::box(Vec::Constant(6, -10), Vec::Constant(6, 10));
   OnFace<Vec> face(made.problem);
   face.hold(made.at, made.theta, 0);
-  const Vec phi = random(7, 6, 1);
+  const Vec phi = random_matrix(7, 6, 1);
   Vec gradient(6), expected(6);
   EXPECT_EQ(face.inner(phi, made.theta, {.phi = &gradient}),
             made.problem.inner(phi, made.theta, {.phi = &expected}));
@@ -160,7 +156,7 @@ TEST(OnFace, CornersThatMoreConstraintsMeetInHaveMultipliersThatBalance) {
     const auto n = static_cast<Index>(3 + seed % 5), m = 1 + static_cast<Index>((seed / 5) % 14);
     PhiConstraints c;
     const auto rounded = [&](std::uint64_t more, Index rows) {
-      Mat a = (random(seed + more, rows, n).array() * 0.9).round().matrix();
+      Mat a = (random_matrix(seed + more, rows, n).array() * 0.9).round().matrix();
       for (Index i = 0; i < rows; ++i)
         if (a.row(i).isZero()) a(i, i % n) = 1;
       return a;
@@ -171,7 +167,7 @@ TEST(OnFace, CornersThatMoreConstraintsMeetInHaveMultipliersThatBalance) {
     c.below = rounded(200000, m);
     c.below_to = Vec::Zero(m);
     const NamedConstraints rows = rows_of(c, n);
-    Vec u = random(seed + 300000, equalities + m, 1);
+    Vec u = random_matrix(seed + 300000, equalities + m, 1);
     u.tail(m) = u.tail(m).cwiseMax(0);
     const Vec gradient = rows.rows.normals * u;
     Mat basis;

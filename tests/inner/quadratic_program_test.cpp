@@ -7,6 +7,7 @@
 #include <Eigen/QR>
 
 #include <bilevel/space/eigen.hpp>
+#include <random_matrix.hpp>
 
 namespace bilevel {
 namespace quadratic_program_test {
@@ -14,23 +15,17 @@ namespace quadratic_program_test {
 using Vec = Eigen::VectorXd;
 using Mat = Eigen::MatrixXd;
 
-Mat random(std::uint64_t seed, Index rows, Index cols) {
-  Vec draws(rows * cols);
-  Space<Vec>::random(seed, draws);
-  return Eigen::Map<Mat>(draws.data(), rows, cols);
-}
-
 /// Optimality itself is the answer that is known: H·x + g = N·u, feasible, u ≥ 0, and u or slack zero.
 TEST(QuadraticProgram, SatisfiesTheConditionsOfOptimality) {
   int held = 0, infeasible = 0;
   for (std::uint64_t seed = 1; seed <= 3000; ++seed) {
     SCOPED_TRACE(seed);
     const auto n = static_cast<Index>(1 + seed % 8), m = static_cast<Index>(1 + (seed / 3) % 12);
-    const Mat a = random(seed, n, n), h = a * a.transpose() + 0.01 * Mat::Identity(n, n);
-    const Vec g = 3 * random(seed + 10000, n, 1), inside = random(seed + 20000, n, 1),
-              room = random(seed + 30000, m, 1).cwiseAbs();
+    const Mat a = random_matrix(seed, n, n), h = a * a.transpose() + 0.01 * Mat::Identity(n, n);
+    const Vec g = 3 * random_matrix(seed + 10000, n, 1), inside = random_matrix(seed + 20000, n, 1),
+              room = random_matrix(seed + 30000, m, 1).cwiseAbs();
     LinearConstraints c{
-        random(seed + 40000, n, m), {}, std::min<Index>({static_cast<Index>(seed % 3), n - 1, m})};
+        random_matrix(seed + 40000, n, m), {}, std::min<Index>({static_cast<Index>(seed % 3), n - 1, m})};
     // Some twice, which no factor likes; and some corners that more constraints meet in than there are
     // elements.
     if (seed % 5 == 0) c.normals.col(m - 1) = c.normals.col(0);

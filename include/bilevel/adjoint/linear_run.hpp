@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,6 +38,12 @@ class LinearRun {
   bool next_iteration();
   void apply(const V& v, V& out);        ///< out = A·v, counted
   void residual_of(const V& x, V& out);  ///< out = b − A·x, counted
+
+  /// The most that `product(x, out)`, A or a part of it, stretches a vector in so many steps of the power
+  /// method. Works on the growth of ‖A·x‖, so that the signs of a symmetric A's eigenvalues do not matter.
+  /// Stops with not_finite or singular where there is no such number. x and out are its workspace.
+  template <class Product>
+  double largest_stretch(std::uint64_t seed, long steps, V& x, V& out, Product&& product);
 
   /// Evaluates the residual of x afresh and keeps x where it is better than what there was; stops
   /// with converged at the target. True where x was kept.

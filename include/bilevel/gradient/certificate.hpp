@@ -72,6 +72,9 @@ struct Certificate {
 /// is. None where the verdict is not "trusted".
 std::vector<bool> trusted_elements(const Certificate& certificate, const Eigen::VectorXd& gradient);
 
+/// A share of the gradient must lie in (0, 1].
+void require_trust(Violations& v, double trust);
+
 struct CertificateOptions {
   bool enabled = true;
   /// Largest |φ| for which the whole matrix J is formed to find its smallest eigenvalue when the problem

@@ -29,7 +29,7 @@ struct FiniteDifferenceOptions {
     v.not_negative("step", step)
         .at_least("probes", probes, 1)
         .not_negative("outer_tolerance", outer_tolerance);
-    v.require(trust > 0 && trust <= 1, "trust", trust, "must lie in (0, 1]");
+    require_trust(v, trust);
     return v;
   }
 };

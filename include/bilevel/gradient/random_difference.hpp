@@ -41,7 +41,7 @@ struct RandomDifferenceOptions {
     v.at_least("pairs", pairs, 0)
         .not_negative("sigma", sigma)
         .not_negative("outer_tolerance", outer_tolerance);
-    v.require(trust > 0 && trust <= 1, "trust", trust, "must lie in (0, 1]");
+    require_trust(v, trust);
     return v;
   }
 };

@@ -68,6 +68,8 @@ class OnFace final : public Problem<V> {
   void project(V& x) const;
   /// φ₀ + P(φ − φ₀); leaves (I − P)(φ − φ₀) in away_.
   const V& onto(const V& phi);
+  /// The value at onto(φ), and its gradient, with ½c‖·‖² of what was left in away_.
+  double with_across(double value, double curvature, Wanted<V> wanted) const;
   void measure(const V& theta);
   void point_inwards(V& out) const;
 

@@ -66,6 +66,27 @@ void LinearRun<V>::residual_of(const V& x, V& out) {
 }
 
 template <Vector V>
+template <class Product>
+double LinearRun<V>::largest_stretch(std::uint64_t seed, long steps, V& x, V& out, Product&& product) {
+  Space<V>::random(seed, x);
+  double largest = 0;
+  for (long k = 0; k < steps; ++k) {
+    Space<V>::scale(1 / norm(x), x);
+    product(x, out);
+    const double stretch = norm(out);
+    if (!std::isfinite(stretch)) {
+      stop_not_finite("a product of the power method");
+      return 0;
+    }
+    largest = std::max(largest, stretch);
+    if (stretch == 0) break;
+    Space<V>::copy(out, x);
+  }
+  if (largest == 0) stop(Status::singular, "A maps a random vector to zero");
+  return largest;
+}
+
+template <Vector V>
 bool LinearRun<V>::offer(const V& x) {
   residual_of(x, fresh_);
   return offer(x, fresh_, norm(fresh_));

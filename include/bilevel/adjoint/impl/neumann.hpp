@@ -1,7 +1,7 @@
 #pragma once
 
-#include <bilevel/adjoint/neumann.hpp>
 #include <bilevel/adjoint/impl/linear_run.hpp>
+#include <bilevel/adjoint/neumann.hpp>
 
 namespace bilevel {
 
@@ -36,30 +36,14 @@ LinearSolution<V> Neumann<V>::solve(LinearOperator<V>& a, const V& b, const V* w
   return run.finish(3 * bytes_of(b), fmt::format("α = {:.6g}", step));
 }
 
-/// 1/L. Works on the growth of ‖A·v‖, so that the signs of a symmetric A's eigenvalues do not matter.
+/// 1/L.
 template <Vector V>
 double Neumann<V>::estimated_step(LinearRun<V>& run, Workspace& w) const {
-  using S = Space<V>;
-  S::random(options_.seed, w.x);
-  double largest = 0;
-  for (long k = 0; k < options_.power_steps; ++k) {
-    S::scale(1 / norm(w.x), w.x);
-    run.apply(w.x, w.next);
-    const double stretch = norm(w.next);
-    if (!std::isfinite(stretch)) {
-      run.stop_not_finite("a product of the power method");
-      return 0;
-    }
-    largest = std::max(largest, stretch);
-    if (stretch == 0) break;
-    S::copy(w.next, w.x);
-  }
-  if (largest == 0) {
-    run.stop(Status::singular, "A maps a random vector to zero");
-    return 0;
-  }
-  const double shortfall =
-      0.871 * std::log(static_cast<double>(S::size(w.x))) / static_cast<double>(options_.power_steps - 1);
+  const double largest = run.largest_stretch(options_.seed, options_.power_steps, w.x, w.next,
+                                             [&](const V& x, V& out) { run.apply(x, out); });
+  if (!run.running()) return 0;
+  const double shortfall = 0.871 * std::log(static_cast<double>(Space<V>::size(w.x))) /
+                           static_cast<double>(options_.power_steps - 1);
   return 1 / (largest * (1 + shortfall));
 }
 

@@ -52,23 +52,9 @@ void Stochastic<V>::drawn(LinearOperator<V>& a, const V& x, V& out) const {
 
 template <Vector V>
 double Stochastic<V>::estimated_step(LinearOperator<V>& a, LinearRun<V>& run, Workspace& w) const {
-  using S = Space<V>;
-  S::random(options_.seed, w.x);
-  double largest = 0;
-  for (long k = 0; k < options_.power_steps; ++k) {
-    S::scale(1 / norm(w.x), w.x);
-    drawn(a, w.x, w.product);
-    const double stretch = norm(w.product);
-    if (!std::isfinite(stretch)) {
-      run.stop_not_finite("a product with drawn rows");
-      return 0;
-    }
-    largest = std::max(largest, stretch);
-    if (stretch == 0) break;
-    S::copy(w.product, w.x);
-  }
-  if (largest == 0) run.stop(Status::singular, "A maps a random vector to zero");
-  return largest > 0 ? 0.5 / largest : 0;
+  const double largest = run.largest_stretch(options_.seed, options_.power_steps, w.x, w.product,
+                                             [&](const V& x, V& out) { drawn(a, x, out); });
+  return run.running() ? 0.5 / largest : 0;
 }
 
 /// Offers the mean and the last iterate; false where they have run away: not finite, or far worse than x = 0.

@@ -573,8 +573,7 @@ void Certifier<V>::look_at_products() {
       (cross_norm_ + constants_.cross_lipschitz * result_.delta) / result_.mu * seen.adjoint + seen.cross;
   result_.doubt = fmt::format(
       "second derivatives are not the differences of the first: the Hessian by {:.3g}, the cross derivative "
-      "by "
-      "{:.3g} along the adjoint. A product is wrong, a loss has changed, or the state stands at a kink",
+      "by {:.3g} along the adjoint. A product is wrong, a loss has changed, or the state stands at a kink",
       seen.adjoint, seen.cross);
   result_.reason += "; doubtful: " + result_.doubt;
 }

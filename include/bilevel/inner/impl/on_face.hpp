@@ -104,25 +104,23 @@ const V& OnFace<V>::onto(const V& phi) {
 }
 
 template <Vector V>
-double OnFace<V>::inner(const V& phi, const V& theta, Wanted<V> wanted) {
-  const double value = problem_.inner(onto(phi), theta, wanted);
+double OnFace<V>::with_across(double value, double curvature, Wanted<V> wanted) const {
   if (across_basis_.cols() == 0) return value;
   if (wanted.phi) {
     project(*wanted.phi);
-    Space<V>::axpy(across_, away_, *wanted.phi);
+    Space<V>::axpy(curvature, away_, *wanted.phi);
   }
-  return value + 0.5 * across_ * Space<V>::dot(away_, away_);
+  return value + 0.5 * curvature * Space<V>::dot(away_, away_);
+}
+
+template <Vector V>
+double OnFace<V>::inner(const V& phi, const V& theta, Wanted<V> wanted) {
+  return with_across(problem_.inner(onto(phi), theta, wanted), across_, wanted);
 }
 
 template <Vector V>
 double OnFace<V>::outer(const V& phi, const V& theta, Wanted<V> wanted) {
-  const double value = problem_.outer(onto(phi), theta, wanted), across = typical_outer_curvature();
-  if (across_basis_.cols() == 0) return value;
-  if (wanted.phi) {
-    project(*wanted.phi);
-    Space<V>::axpy(across, away_, *wanted.phi);
-  }
-  return value + 0.5 * across * Space<V>::dot(away_, away_);
+  return with_across(problem_.outer(onto(phi), theta, wanted), typical_outer_curvature(), wanted);
 }
 
 template <Vector V>
