@@ -80,7 +80,19 @@ void fit_into_address_space(char** argv) {
         limit.rlim_cur >> 20));
 }
 
+/// A first word that is no command, of which CLI11 would say that a command is missing.
+void require_command(int argc, char** argv, const std::vector<app::Command>& known) {
+  const std::string_view word = argc > 1 ? argv[1] : "";
+  if (word.empty() || word.starts_with('-')) return;
+  std::vector<std::string_view> names;
+  for (const app::Command& each : known) names.push_back(each.name);
+  if (std::find(names.begin(), names.end(), word) == names.end())
+    throw bilevel::InvalidInput(
+        fmt::format("there is no command '{}'; there are {}", word, fmt::join(names, ", ")));
+}
+
 int run_command(int argc, char** argv, const std::vector<app::Command>& known) {
+  require_command(argc, argv, known);
   CLI::App program(
       "Learn the parameters of anything that settles: min over θ of L_out(φ*, θ), where φ* minimises L_in(φ, "
       "θ).\n"
@@ -107,6 +119,9 @@ int run_command(int argc, char** argv, const std::vector<app::Command>& known) {
   app::remember_command_line(argc, argv);
   try {
     program.parse(argc, argv);
+  } catch (const CLI::ExtrasError&) {
+    std::vector<std::string> extras = program.remaining(true);
+    throw bilevel::InvalidInput(fmt::format("not understood: {}; --help says what is", fmt::join(extras, " ")));
   } catch (const CLI::ParseError& error) {
     // Through the program's own edge: an argument may hold anything.
     std::ostringstream out, err;
