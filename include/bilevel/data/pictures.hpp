@@ -14,7 +14,7 @@ namespace bilevel::data {
 
 /// What stands for paper, so that ink is 255 and paper 0 as in MNIST's pictures.
 enum class Paper {
-  automatic,  ///< white where the pictures are on average lighter than half: photographs of writing are
+  automatic,  ///< white where the pictures are lighter than half on average, as scans of writing are
   black,      ///< pictures as they are: 0 is black, 255 white
   white       ///< inverted: 255 is black, 0 white
 };
@@ -32,22 +32,22 @@ struct PicturesOptions {
     std::int64_t file_bytes = std::int64_t{1} << 28;
     std::int64_t pixels = std::int64_t{1} << 27;  ///< of one picture as it is in its file
     std::int64_t bytes = std::int64_t{1} << 33;   ///< of all pictures as they are kept
-  } limits;
+  } limits = {};
 
   Violations validate() const;
 };
 
 /// Grey pictures of one size, sorted by class and within it by name.
 struct ClassPictures {
-  std::string source;  ///< the folder
+  std::string source = {};  ///< the folder
   Index height = 0, width = 0;
   /// The folders that hold pictures, as paths within the source ("Greek/alpha"), sorted.
-  std::vector<std::string> classes;
-  std::vector<std::uint8_t> pixels;  ///< picture after picture, each row after row
-  std::vector<int> labels;           ///< of each picture: which of the classes
-  std::vector<std::string> files;    ///< of each picture: its path within the source
-  bool inverted = false;             ///< Paper::white was said, or found
-  std::vector<std::string> notes;    ///< what a person should know, a sentence each
+  std::vector<std::string> classes = {};
+  std::vector<std::uint8_t> pixels = {};  ///< picture after picture, each row after row
+  std::vector<int> labels = {};           ///< of each picture: which of the classes
+  std::vector<std::string> files = {};    ///< of each picture: its path within the source
+  bool inverted = false;                  ///< Paper::white was said, or found
+  std::vector<std::string> notes = {};    ///< what a person should know, a sentence each
 
   Index size() const { return static_cast<Index>(labels.size()); }
   std::span<const std::uint8_t> picture(Index i) const {
@@ -55,9 +55,6 @@ struct ClassPictures {
     return std::span(pixels).subspan(static_cast<std::size_t>(i) * each, each);
   }
 };
-
-/// Whether the folder is one of class folders: it has a folder within it, at any depth, that holds pictures.
-bool holds_class_pictures(const std::string& folder);
 
 /// Reads a folder of class folders with pictures: PNG, JPEG, PGM and PPM, known by their content. A class is
 /// a folder that holds pictures, at any depth ("alphabet/letter/"). Hidden files are passed over, others that
