@@ -19,6 +19,7 @@ std::function<int()> add_tune(CLI::App& program);
 std::function<int()> add_predict(CLI::App& program);
 std::function<int()> add_clean(CLI::App& program);
 std::function<int()> add_train(CLI::App& program);
+std::function<int()> add_report(CLI::App& program);
 
 struct Command {
   std::string_view name;

@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
                            {"predict", app::add_predict},
                            {"clean", app::add_clean},
                            {"train", app::add_train},
+                           {"report", app::add_report},
                            {"doctor", app::add_doctor},
                            {"solve", app::add_solve},
                            {"compare", app::add_compare},

@@ -240,11 +240,11 @@ struct Group {
 void add_run_options(CLI::App& command, TrainArguments& a) {
   TrainOptions& t = a.options;
   const Group run{command, ""};
-  run.add(
-      "data", a.files.data,
-      "Folder with the four IDX files of MNIST's names, or a LIBSVM, CSV or NPY file; without it, pictures "
-      "of digits are drawn",
-      "DATA");
+  run.add("data", a.files.data,
+          "Folder with the four IDX files of MNIST's names, or with a folder of pictures (PNG, JPEG, PGM, "
+          "PPM) for "
+          "each class; or a LIBSVM, CSV or NPY file; without it, pictures of digits are drawn",
+          "DATA");
   run.add("--energy", a.energy, "hopfield, predictive-coding or resistive")->capture_default_str();
   run.add("--layers", a.layers, "Sizes, 784-512-10, or one hidden layer alone, 512", "SIZES");
   run.number("--epochs", t.epochs, "Passes over the training rows");

@@ -38,6 +38,34 @@ TEST(TrainingData, ComplaintsNameTheFileAndTheRow) {
   EXPECT_COMPLAINT(load(task), "there is no train-images-idx3-ubyte");
 }
 
+TEST(TrainingData, ClassesAreFoldersOfPictures) {
+  const std::string root = scratch("letters");
+  const auto fill = [&](const std::string& part, int pictures) {
+    for (const std::string label : {"a", "b"}) {
+      std::filesystem::create_directories(fmt::format("{}/{}/{}", root, part, label));
+      for (int k = 0; k < pictures; ++k)
+        write(fmt::format("letters/{}/{}/{}.pgm", part, label, k),
+              label == "a" ? "P2 1 1 10 10" : "P2 1 1 10 9");
+    }
+  };
+  fill("train", 5);
+  Task task;
+  task.data = root + "/train";
+  EXPECT_EQ(load(task).test.rows(), 2);
+  fill("test", 3);
+  task.data = root;
+  const TrainingData data = load(task);
+  EXPECT_EQ(data.classes, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(data.train.rows(), 10);
+  EXPECT_EQ(data.test.rows(), 6);
+  EXPECT_EQ(data.image, (std::pair<Index, Index>{28, 28}));
+  // White paper: inverted, in both parts, and the largest becomes 1.
+  EXPECT_EQ(data.train.inputs(0, 0), 0);
+  EXPECT_FLOAT_EQ(data.test.inputs(0, 5), 1);
+  task.reading.labels = "names";
+  EXPECT_COMPLAINT(load(task), "the names of the folders");
+}
+
 TEST(TrainingData, QuantitiesAreNoClasses) {
   // 200 whole numbers, hardly one of them twice, as a sum of money or a score is.
   std::string text = "a,score\n";

@@ -75,7 +75,9 @@ TrainingData training_data(data::Dataset rows, data::Dataset test, const SplitOp
 
 /// Where the rows are.
 struct TrainingFiles {
-  std::string data = {};  ///< LIBSVM, CSV, NPY; or a folder with the four IDX files of MNIST's names
+  /// LIBSVM, CSV, NPY; or a folder with the four IDX files of MNIST's names; or one with a folder of pictures
+  /// for each class (`read_class_pictures`), or with two such folders, train and test.
+  std::string data = {};
   std::string test = {};  ///< rows to test on; empty: the folder's own, else a share of the data
   std::string test_labels = {};
   data::ReadOptions reading = {};  ///< whose `missing` decides about `impute`

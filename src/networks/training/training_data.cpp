@@ -9,6 +9,7 @@
 #include <map>
 
 #include <bilevel/data/moments.hpp>
+#include <bilevel/data/pictures.hpp>
 #include <bilevel/data/split.hpp>
 
 #include "inputs.hpp"
@@ -22,17 +23,50 @@ namespace fs = std::filesystem;
 constexpr double usual_test_share = 0.2;
 constexpr std::array<std::string_view, 4> scalings{"auto", "none", "unit", "standard"};
 
-/// NAME or NAME.gz in the folder.
-std::string file_in(const std::string& folder, const std::string& name) {
+/// NAME or NAME.gz in the folder; empty where there is none.
+std::string find_in(const std::string& folder, const std::string& name) {
   for (const char* ending : {"", ".gz", ".bz2"}) {
     const fs::path path = fs::path(folder) / (name + ending);
     if (fs::exists(path)) return path.string();
   }
-  throw InvalidInput(
-      fmt::format("{}: there is no {} (or {}.gz) in this folder; a folder must hold the four IDX files "
-                  "train-images-idx3-ubyte, "
-                  "train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte",
-                  folder, name, name));
+  return {};
+}
+
+std::string file_in(const std::string& folder, const std::string& name) {
+  if (std::string file = find_in(folder, name); !file.empty()) return file;
+  throw InvalidInput(fmt::format(
+      "{}: there is no {} (or {}.gz) in this folder; a folder must hold the four IDX files "
+      "train-images-idx3-ubyte, "
+      "train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, or a folder of "
+      "pictures for each class",
+      folder, name, name));
+}
+
+bool has_folders(const std::string& folder) {
+  const fs::directory_iterator entries(folder);
+  return std::any_of(begin(entries), end(entries), [](const auto& each) { return each.is_directory(); });
+}
+
+/// A folder with one folder of pictures for each class; where these lie in train/ and test/, the latter are
+/// the test rows.
+TrainingData read_picture_folders(const TrainingFiles& files, const SplitOptions& options) {
+  if (!files.reading.labels.empty() || !files.test_labels.empty())
+    throw InvalidInput(fmt::format("`labels` {}: the names of the folders in {} are the labels",
+                                   files.reading.labels.empty() ? files.test_labels : files.reading.labels,
+                                   files.data));
+  std::string folder = files.data, test = files.test;
+  const fs::path train_part = fs::path(folder) / "train", test_part = fs::path(folder) / "test";
+  if (fs::is_directory(train_part) && fs::is_directory(test_part)) {
+    folder = train_part.string();
+    if (test.empty() && !options.test_share) test = test_part.string();
+  }
+  const data::ClassPictures pictures = data::read_class_pictures(folder);
+  data::Dataset rows = data::dataset(pictures);
+  if (test.empty()) return training_data(std::move(rows), options);
+  const auto paper = pictures.inverted ? data::Paper::white : data::Paper::black;
+  return training_data(std::move(rows),
+                       data::dataset(data::read_class_pictures(test, {.paper = paper, .least_classes = 1})),
+                       options);
 }
 
 /// The class of each row: the level of a text, or the number as a person would write it.
@@ -350,6 +384,8 @@ TrainingData read_training_data(const TrainingFiles& files, SplitOptions options
     throw InvalidInput(
         fmt::format("`test_labels` {} needs a file of test rows, and `test` names none", files.test_labels));
   if (fs::is_directory(files.data)) {
+    if (find_in(files.data, "train-images-idx3-ubyte").empty() && has_folders(files.data))
+      return read_picture_folders(files, options);
     file = file_in(files.data, "train-images-idx3-ubyte");
     if (!reading.labels.empty())
       throw InvalidInput(fmt::format("`labels` {}: the folder {} has its own", reading.labels, files.data));
