@@ -1,0 +1,255 @@
+#pragma once
+
+// What the programs of docs/learning-problems.md share: what they may be told, digits as tensors, and where
+// their results go.
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+#include <nlohmann/json.hpp>
+
+#include <bilevel/encoding/base64.hpp>
+#include <bilevel/files/atomic_file.hpp>
+#include <bilevel/networks/training_data.hpp>
+#include <bilevel/outcome/violations.hpp>
+#include <bilevel/outer/solve.hpp>
+#if __has_include(<report/page.hpp>)
+#include <report/page.hpp>
+#endif
+
+namespace learning_run {
+
+using Json = nlohmann::ordered_json;
+using torch::Tensor;
+
+inline const auto numbers = torch::dtype(torch::kDouble);
+
+/// `--name value` pairs; every program has a default for each of its own.
+class Told {
+ public:
+  Told(int argc, char** argv, std::map<std::string, std::string> defaults) : said_(std::move(defaults)) {
+    for (const char* each : {"--json", "--report", "--checkpoint"}) said_.emplace(each, "");
+    said_.emplace("--resume", "no");
+    said_.emplace("--device", "cpu");
+    std::string names;
+    for (const auto& [name, value] : said_) names += fmt::format(" {} {}", name, value.empty() ? "…" : value);
+    for (int i = 1; i < argc; i += 2) {
+      if (!said_.count(argv[i]))
+        throw bilevel::InvalidInput(fmt::format("what is '{}'? There are, with defaults:{}", argv[i], names));
+      if (i + 1 == argc) throw bilevel::InvalidInput(fmt::format("{} wants a value", argv[i]));
+      said_[argv[i]] = argv[i + 1];
+    }
+  }
+  const std::string& text(const std::string& name) const { return said_.at(name); }
+  double number(const std::string& name) const {
+    std::size_t used = 0;
+    double value = 0;
+    try {
+      value = std::stod(text(name), &used);
+    } catch (const std::exception&) {
+    }
+    if (used == 0 || used != text(name).size() || !std::isfinite(value))
+      throw bilevel::InvalidInput(fmt::format("{} is '{}', which is no number", name, text(name)));
+    return value;
+  }
+  long whole(const std::string& name, long least = 1) const {
+    const double value = number(name);
+    if (value < static_cast<double>(least) || value > 1e9 || value != std::floor(value))
+      throw bilevel::InvalidInput(
+          fmt::format("{} is {}, and must be a whole number of {} or more", name, text(name), least));
+    return static_cast<long>(value);
+  }
+  torch::Device device() const {
+    try {
+      const torch::Device device(text("--device"));
+      torch::zeros({1}, device);
+      return device;
+    } catch (const c10::Error& error) {
+      throw bilevel::InvalidInput(
+          fmt::format("--device {}: {}", text("--device"), error.what_without_backtrace()));
+    }
+  }
+
+ private:
+  std::map<std::string, std::string> said_;
+};
+
+/// Exit codes are those of `bilevel`: 1 the aim was missed, 2 bad input, 3 an error of the program.
+template <class Program>
+int run(int argc, char** argv, std::map<std::string, std::string> defaults, Program program) {
+  try {
+    return program(Told(argc, argv, std::move(defaults))) ? 0 : 1;
+  } catch (const bilevel::InvalidInput& error) {
+    fmt::print(stderr, "{}: {}\n", argv[0], error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}: {}\n", argv[0], error.what());
+    return 3;
+  }
+}
+
+/// Pictures of digits in rows of numbers in 0 … 1, and which digits they are.
+struct Digits {
+  Tensor x, y, test_x, test_y;
+  long height = 0, width = 0;
+};
+
+/// Of MNIST's four files in the folder `--data`, or drawn here where none is named.
+inline Digits digits(const Told& told, long rows, long test_rows) {
+  using namespace bilevel::networks;
+  const std::string& folder = told.text("--data");
+  const auto seed = static_cast<std::uint64_t>(told.whole("--seed", 0));
+  const TrainingData data = folder.empty()
+                                ? drawn_digits(rows, seed, test_rows)
+                                : read_training_data({.data = folder}, {.rows = rows, .seed = seed});
+  if (!data.image) throw bilevel::InvalidInput(fmt::format("--data {}: these are no pictures", folder));
+  const auto rows_of = [&](const LabelledSamples& s, long most) {
+    const std::vector<std::int64_t> labels(s.labels.begin(), s.labels.end());
+    const Tensor x =
+        torch::from_blob(const_cast<float*>(s.inputs.data()), {s.inputs.cols(), s.inputs.rows()});
+    const Tensor y = torch::tensor(labels);
+    most = std::min<long>(most, s.rows());
+    return std::pair{x.narrow(0, 0, most).to(torch::kDouble).to(told.device()),
+                     y.narrow(0, 0, most).to(told.device())};
+  };
+  const auto [x, y] = rows_of(data.train, rows);
+  const auto [test_x, test_y] = rows_of(data.test, test_rows);
+  return {x, y, test_x, test_y, data.image->first, data.image->second};
+}
+
+// Blocks of a report (docs/report.md).
+
+using Cells = std::vector<std::vector<std::string>>;
+
+inline Json table(const std::vector<std::string>& columns, const Cells& rows) {
+  return {{"type", "table"}, {"columns", columns}, {"rows", rows}};
+}
+
+/// `style` is line, dashed or dots.
+inline Json series(const std::string& name, const Json& points, const std::string& style = "line") {
+  return {{"name", name}, {"style", style}, {"points", points}};
+}
+
+inline Json chart(const std::string& title, const std::string& x, const std::string& y,
+                  const std::string& scale, const std::vector<Json>& all) {
+  return {{"type", "chart"},
+          {"title", title},
+          {"x", {{"name", x}}},
+          {"y", {{"name", y}, {"scale", scale}}},
+          {"series", all}};
+}
+
+inline Json section(const std::string& title, const std::vector<Json>& blocks) {
+  return {{"title", title}, {"blocks", blocks}};
+}
+
+inline Json page(const std::string& title, const std::string& lead, const Cells& facts,
+                 const std::vector<Json>& sections) {
+  return {{"title", title}, {"lead", lead}, {"facts", facts}, {"sections", sections}};
+}
+
+inline std::string percent(double share) {
+  return fmt::format("{:.2f} %", 100 * share);
+}
+inline const char* yes(bool it) {
+  return it ? "yes" : "no";
+}
+
+/// A picture of each row. Numbers with a sign where `range` > 0, else 0 is paper and 1 ink.
+inline Json pictures(const std::string& title, const Tensor& x, long height, long width,
+                     const std::vector<std::string>& captions = {}, double range = 0) {
+  Json block{{"type", "images"}, {"title", title}, {"items", Json::array()}};
+  if (range > 0) block["range"] = range;
+  const Tensor bytes = (range > 0 ? 128 + 127 * x / range : 255 * x)
+                           .round()
+                           .clamp(range > 0 ? 1 : 0, 255)
+                           .to(torch::kByte)
+                           .cpu();
+  for (long i = 0; i < x.size(0); ++i) {
+    std::string pixels;
+    bilevel::append_base64(bytes[i].contiguous().data_ptr(), static_cast<std::size_t>(height * width),
+                           pixels);
+    block["items"].push_back({{"width", width}, {"height", height}, {"pixels", pixels}});
+    if (i < static_cast<long>(captions.size()))
+      block["items"].back()["caption"] = captions[static_cast<std::size_t>(i)];
+  }
+  return block;
+}
+
+/// What the outer loop of a program may be told: `--steps`, and where to keep the run and go on.
+inline bilevel::SolveOptions outer_options(const Told& told, const std::string& identity) {
+  bilevel::SolveOptions outer;
+  outer.max_iterations = told.whole("--steps");
+  outer.checkpoint = told.text("--checkpoint");
+  outer.resume = told.text("--resume") == "yes";
+  outer.identity = fmt::format("{}, seed {}", identity, told.text("--seed"));
+  return outer;
+}
+
+/// How many gradients of a run were trusted.
+inline long trusted(const bilevel::Summary& s) {
+  return std::count_if(s.history.begin(), s.history.end(),
+                       [](const auto& h) { return h.verdict == bilevel::Verdict::trusted; });
+}
+
+/// How an outer loop went, for `--json`.
+inline void add_run(Json& result, const bilevel::Summary& s) {
+  result["status"] = name(s.status);
+  result["message"] = s.message;
+  result["outer_value"] = s.outer_value;
+  result["evaluations"] = s.evaluations;
+  result["trusted"] = trusted(s);
+  result["seconds"] = s.seconds;
+}
+
+/// The same for a report.
+inline Json progress(const bilevel::Summary& s, const std::string& loss) {
+  Json losses = Json::array(), norms = losses, bounds = losses;
+  for (const bilevel::HistoryEntry& h : s.history) {
+    if (!h.accepted) continue;
+    losses.push_back({h.iteration, h.outer_value});
+    norms.push_back({h.iteration, h.gradient_norm});
+    bounds.push_back({h.iteration, std::isfinite(h.bound) ? Json(h.bound) : Json()});
+  }
+  return section(
+      "How it was learned",
+      {{{"type", "text"},
+        {"text", fmt::format("{}; {} of {} gradients were trusted.", s.message, trusted(s), s.evaluations)}},
+       chart("What is minimised", "step", loss, "log", {series("outer loss", losses)}),
+       chart("The gradient, and how far off it may be", "step", "norm", "log",
+             {series("gradient", norms), series("bound of its error", bounds, "dashed")})});
+}
+
+/// How far a gradient is from the slope of F(θ) = `value(θ)`, whole solves, along a random direction: by
+/// differences of the fourth order, relative.
+template <class Value>
+double apart(const Tensor& gradient, const Tensor& theta, double step, const Value& value) {
+  const Tensor along = torch::randn_like(theta);
+  const auto at = [&](double s) { return value(theta + s * along); };
+  const double slope = (8 * (at(step) - at(-step)) - (at(2 * step) - at(-2 * step))) / (12 * step);
+  return std::abs(gradient.dot(along).template item<double>() / slope - 1);
+}
+
+/// To the files that `--json` and `--report` name.
+inline void write(const Told& told, const Json& result, const Json& page) {
+  const auto replace = [](const std::string& path, const std::string& contents) {
+    if (const std::string trouble = bilevel::replace_file(path, contents); !trouble.empty())
+      throw bilevel::InvalidInput(trouble);
+  };
+  if (const std::string& path = told.text("--json"); !path.empty()) replace(path, result.dump(1) + "\n");
+  if (const std::string& path = told.text("--report"); !path.empty()) {
+#if __has_include(<report/page.hpp>)
+    replace(path, report::render(page));
+#else
+    throw bilevel::InvalidInput("--report: built without reports (BILEVEL_APPS)");
+#endif
+  }
+}
+
+}  // namespace learning_run
