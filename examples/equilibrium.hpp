@@ -139,6 +139,8 @@ inline double accuracy(Parts& parts, const Tensor& x, const Tensor& y, Layer* la
 /// Epochs of Adam with a rate that falls to zero as a cosine. depth 0: the equilibrium. A step whose gradient
 /// is not to be trusted at all is not taken.
 inline Json train(Parts& parts, const Data& d, const Settings& s, long depth) {
+  // Numbers of ten bits would not let residuals fall below a thousandth.
+  at::globalContext().setAllowTF32CuDNN(false);
   Layer layer = layer_of(parts, options_of(s));
   Layer* const settles = depth == 0 ? &layer : nullptr;
   torch::optim::Adam adam(parts.parameters(), torch::optim::AdamOptions(s.rate));

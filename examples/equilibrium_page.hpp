@@ -49,33 +49,38 @@ inline Json level(Json chart, const char* name, double at) {
 /// Whether it settled, and what its gradients are worth, in sentences.
 inline std::pair<std::string, std::string> verdict(const Json& run) {
   long trusted = 0, doubtful = 0, untrusted = 0, beyond = 0;
-  double radius = 0;
+  double radius = 0, largest = 0;
   for (const Json& e : run["epochs"]) {
     trusted += e["trusted"].get<long>();
     doubtful += e["doubtful"].get<long>();
     untrusted += e["untrusted"].get<long>();
     radius = e["largest_radius"].is_number() ? e["largest_radius"].get<double>() : bilevel::unknown;
-    if (beyond == 0 && !(radius < 1)) beyond = e["epoch"].get<long>();
+    beyond += !(radius < 1);
+    largest = std::max(largest, radius);
   }
   const Json& last = run["epochs"].back();
   const bool all = last["doubtful"] == 0 && last["untrusted"] == 0;
   std::string text = fmt::format(
-      "Of {} gradients {} were trusted, {} doubtful and {} untrusted, whose steps were not taken: the "
-      "residuals of both "
-      "phases against what was asked for.",
+      "Of {} gradients {} were trusted, {} doubtful and {} untrusted: both phases' residuals against what "
+      "was asked "
+      "for. A step along an untrusted gradient is not taken.\n\n",
       trusted + doubtful + untrusted, trusted, doubtful, untrusted);
-  text +=
-      beyond == 0
-          ? fmt::format(
-                "\n\nThe cell contracts nearby where it settles: the spectral radius of ∂f/∂φ ends at "
-                "{:.2f}.",
-                radius)
-          : fmt::format(
-                "\n\nFrom epoch {} on there are samples whose spectral radius of ∂f/∂φ is not below 1 (at "
-                "the end {:.2f}): "
-                "φ ← f(φ, x) alone no longer settles there, and that what settles does so is the work of the "
-                "acceleration. A --penalty on the Jacobian keeps it down.",
-                beyond, radius);
+  if (beyond == 0)
+    text += fmt::format(
+        "The cell contracts nearby where it settles: the spectral radius of ∂f/∂φ ends at {:.2f}.", radius);
+  else
+    text += fmt::format(
+        "After {} of {} epochs there were samples whose spectral radius of ∂f/∂φ is not below 1 (at most "
+        "{:.2f}, at the "
+        "end {:.2f}): there φ ← f(φ, x) alone no longer settles, and where it settled all the same the "
+        "acceleration did "
+        "it. A larger --penalty on the Jacobian keeps the cell contracting.",
+        beyond, run["epochs"].size(), largest, radius);
+  if (last["untrusted"] != 0)
+    text += fmt::format(
+        "\n\nIn the last epoch it did not settle any more for {} of its batches: what was learned there is "
+        "not the equilibrium's doing.",
+        last["untrusted"].get<long>());
   return {all ? "trusted" : last["untrusted"] == 0 ? "doubtful" : "untrusted", text};
 }
 
