@@ -303,6 +303,29 @@ void ImplicitLayerImpl::penalise(const Tensor& leaf, const Tensor& mapped) {
   }
 }
 
+Tensor spectral_radii(const ImplicitLayerImpl::Map& map, const Tensor& phi, const Tensor& x, long products,
+                      std::uint64_t seed) {
+  Violations v("spectral_radii");
+  v.at_least("products", products, 2).throw_if_any();
+  const at::AutoGradMode recorded(true);
+  const Tensor leaf = phi.detach().requires_grad_();
+  const Tensor mapped = checked(map)(leaf, x.detach());
+  const at::NoGradGuard guard;
+  Tensor u = at::zeros_like(leaf), sum = at::zeros({phi.size(0)}, phi.options().dtype(at::kDouble));
+  if (!mapped.requires_grad()) return sum;
+  elements::random(seed, u);
+  std::vector<std::int64_t> each(static_cast<std::size_t>(phi.dim()), 1);
+  each[0] = phi.size(0);
+  for (long k = 0; k < products; ++k) {
+    u = u / lengths(u).clamp_min(1e-30).to(u.scalar_type()).reshape(each);
+    const Tensor back = ::torch::autograd::grad({mapped}, {leaf}, {u}, true, false, true).front();
+    if (!back.defined()) return sum;
+    u = back;
+    if (k >= products / 2) sum += lengths(u).log();
+  }
+  return (sum / static_cast<double>(products - products / 2)).exp();
+}
+
 Tensor ImplicitLayerImpl::jacobian_penalty() const {
   if (!penalty_.defined())
     throw InvalidInput(

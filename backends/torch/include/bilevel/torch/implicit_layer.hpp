@@ -122,6 +122,12 @@ class ImplicitLayerImpl : public ::torch::nn::Module {
   std::uint64_t drawn_ = 0;
 };
 
+/// How fast u·(∂f/∂φ)ᵏ grows or shrinks a step at (φ, x), of each sample: the spectral radius of its ∂f/∂φ, by
+/// the power method. The mean over the second half of `products` steps, as complex eigenvalues turn u. Below
+/// 1, φ ← f(φ, x) settles nearby; accelerated methods may settle beyond.
+Tensor spectral_radii(const ImplicitLayerImpl::Map& map, const Tensor& phi, const Tensor& x,
+                      long products = 40, std::uint64_t seed = 1);
+
 class ImplicitLayer : public ::torch::nn::ModuleHolder<ImplicitLayerImpl> {
  public:
   using ::torch::nn::ModuleHolder<ImplicitLayerImpl>::ModuleHolder;
