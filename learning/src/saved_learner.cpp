@@ -12,10 +12,13 @@
 
 namespace bilevel::learning {
 
+using torch::SingleTensor;
+
 namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr std::string_view taskwise = "barzilai-borwein";
 constexpr FileKind learner_file{"bilevel-learner", 1};
 
 /// A whole number of a file, between these.
@@ -32,10 +35,10 @@ Violations AdaptationOptions::validate() const {
   Violations v("adaptation");
   v.require(steps >= 0 && steps <= 100000, "steps", steps, "must lie in 0 … 100000");
   v.not_negative("rate", rate);
-  if (!inner.empty()) {
+  if (!inner.empty() && inner != taskwise) {
     const InnerChoice* const known = find_inner_solver(inner);
     v.require(known && differentiable(*known), "inner", inner,
-              "must be gradient-descent, heavy-ball, nesterov or adam");
+              "must be barzilai-borwein, gradient-descent, heavy-ball, nesterov or adam");
   }
   return v;
 }
@@ -43,15 +46,21 @@ Violations AdaptationOptions::validate() const {
 AdaptationOptions resolve(const AdaptationOptions& options, const Learner& learner) {
   options.validate().throw_if_any();
   AdaptationOptions o = options;
-  // Heads are convex with constants that are known: the step follows from them at every θ.
   const bool convex = learner.convex();
-  if (o.inner.empty()) o.inner = "nesterov";
+  if (o.inner.empty()) o.inner = taskwise;
   if (o.steps == 0) o.steps = convex ? 16 : 30;
+  // Heads are convex with constants that are known: a step of 0 follows from them at every θ.
+  if (o.rate == 0 && o.inner == taskwise) o.rate = 0.1;
   if (o.rate == 0 && !convex) o.rate = o.inner == "adam" ? 0.1 : 0.02;
   return o;
 }
 
 InnerChoice inner_choice(const AdaptationOptions& o) {
+  if (o.inner == taskwise)
+    throw InvalidInput(fmt::format(
+        "adaptation.inner = {} chooses its lengths on the way and has no derivative: take gradient-descent, "
+        "heavy-ball, nesterov or adam, or an estimator that does not differentiate steps",
+        taskwise));
   InnerChoice choice = inner_solver_named(o.inner);
   std::visit(
       [&](auto& options) {
@@ -60,6 +69,14 @@ InnerChoice inner_choice(const AdaptationOptions& o) {
       },
       choice);
   return choice;
+}
+
+std::unique_ptr<UnwatchedSteps<SingleTensor>> make_adaptation(const AdaptationOptions& o,
+                                                              Problem<SingleTensor>& problem, long tasks) {
+  const double tolerance = 1e-3 * std::sqrt(static_cast<double>(tasks));
+  if (o.inner == taskwise)
+    return std::make_unique<TaskwiseDescent<SingleTensor>>(problem, tasks, o.steps, o.rate, tolerance);
+  return std::make_unique<FixedSteps<SingleTensor>>(problem, inner_choice(o), o.steps, tolerance);
 }
 
 Tensors SavedLearner::tensors(at::ScalarType type, const at::Device& device) const {
@@ -78,7 +95,6 @@ Tensors SavedLearner::tensors(at::ScalarType type, const at::Device& device) con
 }
 
 Adapted SavedLearner::adapt(const Tasks& given) const {
-  using torch::SingleTensor;
   const at::NoGradGuard guard;
   const Tasks tasks = given.to(at::kFloat, given.support_x.device());
   TaskForm own = form;
@@ -90,8 +106,7 @@ Adapted SavedLearner::adapt(const Tasks& given) const {
   const Learner learner(options, own);
   const Tensors prepared = learner.prepare(tensors(at::kFloat, tasks.support_x.device()), tasks);
   auto problem = prepared_adaptation<SingleTensor>(learner, tasks, prepared, {.look_first = false});
-  FixedSteps<SingleTensor> solver(problem, inner_choice(resolve(adaptation, learner)),
-                                  resolve(adaptation, learner).steps, 1e-3);
+  const auto solver = make_adaptation(resolve(adaptation, learner), problem, tasks.size());
   const SingleTensor at = problem.initial_theta(), start = problem.initial_phi();
   const auto answers = [&](const SingleTensor& phi) {
     return learner.answers(problem.phi_list(phi)[0], prepared, tasks);
@@ -103,7 +118,7 @@ Adapted SavedLearner::adapt(const Tasks& given) const {
   Adapted adapted;
   adapted.before = answers(start).detach().cpu();
   adapted.loss_before = fit(start, problem.inner(start, at, {}));
-  const Solution<SingleTensor> solution = solver.solve(at, 0, start);
+  const Solution<SingleTensor> solution = solver->solve(at, 0, start);
   adapted.after = answers(solution.phi).detach().cpu();
   adapted.loss_after = fit(solution.phi, solution.value);
   adapted.residual = solution.residual_norm / std::sqrt(static_cast<double>(tasks.size()));

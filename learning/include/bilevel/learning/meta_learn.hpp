@@ -58,6 +58,7 @@ struct MetaPoint {
 struct GradientProbe {
   long tasks = 0;
   double cosine = unknown, relative_error = unknown;
+  double gradient_norm = unknown;  ///< of the reference
   double reference_residual = unknown, reference_adjoint_residual = unknown;
   std::string reference;  ///< what it was, in words
   Certificate certificate, reference_certificate;
@@ -65,9 +66,10 @@ struct GradientProbe {
 
 /// One test task, for people to look at.
 struct ShownTask {
-  Tasks task;  ///< its own, on the host; queries on a grid where x is one number
-  Tensor before, after;
-  double loss_before = unknown, loss_after = unknown;  ///< of its query rows
+  Tasks task;            ///< its own, on the host; where x is one number, the queries are a grid
+  Tensor before, after;  ///< answers to the queries
+  double judged_before = unknown, judged_after = unknown;  ///< mean squared error, or share that is right
+  Tensors points = {};  ///< x and y of the queries, where a grid stands in their place
 };
 
 struct CertifiedMetaGradients {

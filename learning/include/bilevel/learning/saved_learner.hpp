@@ -3,21 +3,29 @@
 #include <string>
 #include <vector>
 
-#include <bilevel/learning/learner.hpp>
+#include <bilevel/learning/adaptation.hpp>
+#include <bilevel/outcome/status.hpp>
 
 namespace bilevel::learning {
 
-/// How a learner adapts to tasks: plain steps of this kind, so many.
+/// How a learner adapts to tasks: so many steps of this kind.
 struct AdaptationOptions {
-  std::string inner = {};  ///< gradient-descent, heavy-ball, nesterov or adam; empty: what suits the learner
-  long steps = 0;          ///< 0: what suits the learner
-  double rate = 0;         ///< length of a step; 0: what suits the learner
+  /// barzilai-borwein, where each task has step lengths of its own; gradient-descent, heavy-ball, nesterov or
+  /// adam, which can be differentiated; empty: the first of these.
+  std::string inner = {};
+  long steps = 0;   ///< 0: what suits the learner
+  double rate = 0;  ///< length of a step, of the first one; 0: what suits the learner
 
   Violations validate() const;
 };
 /// With every choice made.
 AdaptationOptions resolve(const AdaptationOptions& options, const Learner& learner);
+/// The step that unrolling differentiates. Throws InvalidInput where it cannot.
 InnerChoice inner_choice(const AdaptationOptions& resolved);
+/// On a problem of so many tasks.
+std::unique_ptr<UnwatchedSteps<torch::SingleTensor>> make_adaptation(const AdaptationOptions& resolved,
+                                                                     Problem<torch::SingleTensor>& problem,
+                                                                     long tasks);
 
 /// What a task's rows came out as.
 struct Adapted {
