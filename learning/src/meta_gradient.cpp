@@ -42,7 +42,7 @@ MetaGradient::Method MetaGradient::method(torch::Losses<SingleTensor>& problem, 
   std::visit(
       [&](auto& options) {
         if constexpr (requires { options.run.steps; }) {
-          options.run.steps = o_.adaptation.steps;
+          options.run.steps = o_.adaptation.inner_steps;
           options.step = inner_choice(o_.adaptation);
         }
       },

@@ -113,7 +113,8 @@ bool LearningRun::diverge(const std::string& why) {
       fmt::format("in step {}: {}; θ of step {} is kept. A shorter `inner_rate` ({:.2g}) or `learning_rate` "
                   "({:.2g}) may help",
                   kept_.step + 1, why, kept_.good_step,
-                  0.3 * (o_.adaptation.rate > 0 ? o_.adaptation.rate : 1), 0.3 * o_.learning_rate));
+                  0.3 * (o_.adaptation.inner_rate > 0 ? o_.adaptation.inner_rate : 1),
+                  0.3 * o_.learning_rate));
 }
 
 /// False where the run ends here.
@@ -266,8 +267,8 @@ std::string run_identity(const TaskData& data, const MetaOptions& o) {
       "adjoint={} {} inner={} {} {} tasks={} steps={} rate={} clip={} looks={} test={} seed={}",
       data.fingerprint, name(l.kind), fmt::join(l.layers, "-"), l.filters, l.blocks,
       l.unit ? name(*l.unit) : "", name(l.strengths), l.strength, l.embedding, o.estimator, o.beta,
-      o.adjoint_steps, o.adjoint_tolerance, o.adaptation.inner, o.adaptation.steps, o.adaptation.rate,
-      o.tasks, o.steps, o.learning_rate, o.clip, o.looks, o.test_tasks, o.seed);
+      o.adjoint_steps, o.adjoint_tolerance, o.adaptation.inner, o.adaptation.inner_steps,
+      o.adaptation.inner_rate, o.tasks, o.steps, o.learning_rate, o.clip, o.looks, o.test_tasks, o.seed);
 }
 
 MetaLearned meta_learn(const TaskData& data, const MetaOptions& options, const MetaControl& control) {

@@ -32,9 +32,9 @@ long whole(const Json& j, long least, long most) {
 }  // namespace
 
 Violations AdaptationOptions::validate() const {
-  Violations v("adaptation");
-  v.require(steps >= 0 && steps <= 100000, "steps", steps, "must lie in 0 … 100000");
-  v.not_negative("rate", rate);
+  Violations v("meta");
+  v.require(inner_steps >= 0 && inner_steps <= 100000, "inner_steps", inner_steps, "must lie in 0 … 100000");
+  v.not_negative("inner_rate", inner_rate);
   if (!inner.empty() && inner != taskwise) {
     const InnerChoice* const known = find_inner_solver(inner);
     v.require(known && differentiable(*known), "inner", inner,
@@ -48,24 +48,24 @@ AdaptationOptions resolve(const AdaptationOptions& options, const Learner& learn
   AdaptationOptions o = options;
   const bool convex = learner.convex();
   if (o.inner.empty()) o.inner = taskwise;
-  if (o.steps == 0) o.steps = convex ? 16 : 30;
+  if (o.inner_steps == 0) o.inner_steps = convex ? 16 : 30;
   // Heads are convex with constants that are known: a step of 0 follows from them at every θ.
-  if (o.rate == 0 && o.inner == taskwise) o.rate = 0.1;
-  if (o.rate == 0 && !convex) o.rate = o.inner == "adam" ? 0.1 : 0.02;
+  if (o.inner_rate == 0 && o.inner == taskwise) o.inner_rate = 0.1;
+  if (o.inner_rate == 0 && !convex) o.inner_rate = o.inner == "adam" ? 0.1 : 0.02;
   return o;
 }
 
 InnerChoice inner_choice(const AdaptationOptions& o) {
   if (o.inner == taskwise)
     throw InvalidInput(fmt::format(
-        "adaptation.inner = {} chooses its lengths on the way and has no derivative: take gradient-descent, "
+        "meta.inner = {} chooses its lengths on the way and has no derivative: take gradient-descent, "
         "heavy-ball, nesterov or adam, or an estimator that does not differentiate steps",
         taskwise));
   InnerChoice choice = inner_solver_named(o.inner);
   std::visit(
       [&](auto& options) {
-        if constexpr (requires { options.step = o.rate; })
-          if (o.rate > 0) options.step = o.rate;
+        if constexpr (requires { options.step = o.inner_rate; })
+          if (o.inner_rate > 0) options.step = o.inner_rate;
       },
       choice);
   return choice;
@@ -75,8 +75,9 @@ std::unique_ptr<UnwatchedSteps<SingleTensor>> make_adaptation(const AdaptationOp
                                                               Problem<SingleTensor>& problem, long tasks) {
   const double tolerance = 1e-3 * std::sqrt(static_cast<double>(tasks));
   if (o.inner == taskwise)
-    return std::make_unique<TaskwiseDescent<SingleTensor>>(problem, tasks, o.steps, o.rate, tolerance);
-  return std::make_unique<FixedSteps<SingleTensor>>(problem, inner_choice(o), o.steps, tolerance);
+    return std::make_unique<TaskwiseDescent<SingleTensor>>(problem, tasks, o.inner_steps, o.inner_rate,
+                                                           tolerance);
+  return std::make_unique<FixedSteps<SingleTensor>>(problem, inner_choice(o), o.inner_steps, tolerance);
 }
 
 Tensors SavedLearner::tensors(at::ScalarType type, const at::Device& device) const {
@@ -142,8 +143,8 @@ std::string SavedLearner::text() const {
                {"support", form.support},
                {"query", form.query},
                {"inner", adaptation.inner},
-               {"inner_steps", adaptation.steps},
-               {"inner_rate", adaptation.rate},
+               {"inner_steps", adaptation.inner_steps},
+               {"inner_rate", adaptation.inner_rate},
                {"source", as_utf8(source)}};
   return sealed(learner_file, j.dump(),
                 {reinterpret_cast<const char*>(theta.data()), theta.size() * sizeof(float)});
@@ -182,8 +183,8 @@ SavedLearner read_learner(const std::string& path) {
     s.form.support = whole(j.at("support"), 1, most);
     s.form.query = whole(j.at("query"), 1, most);
     s.adaptation.inner = j.at("inner").get<std::string>();
-    s.adaptation.steps = whole(j.at("inner_steps"), 0, most);
-    s.adaptation.rate = j.at("inner_rate");
+    s.adaptation.inner_steps = whole(j.at("inner_steps"), 0, most);
+    s.adaptation.inner_rate = j.at("inner_rate");
     s.adaptation.validate().throw_if_any();
     s.source = j.at("source").get<std::string>();
     const Learner learner = s.learner();

@@ -13,8 +13,8 @@ struct AdaptationOptions {
   /// barzilai-borwein, where each task has step lengths of its own; gradient-descent, heavy-ball, nesterov or
   /// adam, which can be differentiated; empty: the first of these.
   std::string inner = {};
-  long steps = 0;   ///< 0: what suits the learner
-  double rate = 0;  ///< length of a step, of the first one; 0: what suits the learner
+  long inner_steps = 0;   ///< 0: what suits the learner
+  double inner_rate = 0;  ///< length of a step, of the first one; 0: what suits the learner
 
   Violations validate() const;
 };
