@@ -24,7 +24,7 @@ std::string as_flags(const std::string& text) {
       "((?:^|[ (])'[^']*'(?![A-Za-z]))"
       "|(TuneOptions|CleanOptions|ReadOptions|TuneControl|TuningData|CleaningData)\\.([a-z_]+)"
       "( = )?(`[^`]*`|'[^']*')?"
-      "|(^| )(?:train|split)\\.([a-z_]+)( = )|`([a-z_]+)`");
+      "|(^| )(?:train|split|meta|learner|pictures|sinusoids)\\.([a-z_]+)( = )|`([a-z_]+)`");
   std::string out;
   auto from = text.begin();
   for (auto found = std::sregex_iterator(text.begin(), text.end(), mention); found != std::sregex_iterator();

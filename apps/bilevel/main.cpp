@@ -1,15 +1,14 @@
-#include <string_view>
-
-#include "claims_program.hpp"
 #include "commands.hpp"
+#include "sister_programs.hpp"
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::string_view(argv[1]) == "paper") app::become_claims_program(argv);
+  app::become_sister_program(argc, argv);
   return app::run_program(argc, argv,
                           {{"tune", app::add_tune},
                            {"predict", app::add_predict},
                            {"clean", app::add_clean},
                            {"train", app::add_train},
+                           {"meta", app::add_absent_meta},
                            {"report", app::add_report},
                            {"doctor", app::add_doctor},
                            {"solve", app::add_solve},

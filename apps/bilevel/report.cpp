@@ -10,6 +10,7 @@
 #include "commands.hpp"
 #include "json_output.hpp"
 #include "report/clean_page.hpp"
+#include "report/meta_page.hpp"
 #include "report/page.hpp"
 #include "report/paper_page.hpp"
 #include "report/train_page.hpp"
@@ -33,6 +34,7 @@ Json page_of(const Json& result) {
   if (command == "tune") return report::tune_page(result);
   if (command == "clean") return report::clean_page(result);
   if (command == "train") return report::train_page(result);
+  if (command == "meta") return report::meta_page(result);
   if (command == "paper") return report::paper_page(result);
   if (result.contains("page")) return result["page"];
   if (result.contains("sections")) return result;
@@ -48,7 +50,7 @@ int run(const ReportArguments& a) {
   const auto text = bilevel::read_json_file(a.file);
   const auto refused = [&](std::string_view why) {
     return InvalidInput(fmt::format(
-        "{}: {}; a report is made of what --json of tune, clean, train or paper wrote, or of a page "
+        "{}: {}; a report is made of what --json of tune, clean, train, meta or paper wrote, or of a page "
         "(docs/report.md)",
         a.file, why));
   };
@@ -72,7 +74,7 @@ std::function<int()> add_report(CLI::App& program) {
   auto a = std::make_shared<ReportArguments>();
   CLI::App& command = *program.add_subcommand(
       "report", "Make the report of a result that --json wrote, or of a page described in JSON");
-  command.add_option("file", a->file, "What --json of tune, clean, train or paper wrote, or a page")
+  command.add_option("file", a->file, "What --json of tune, clean, train, meta or paper wrote, or a page")
       ->required()
       ->type_name("FILE.json");
   command.add_option("--output", a->output, "Where to write the report (default: FILE.html beside it)")

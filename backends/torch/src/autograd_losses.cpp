@@ -255,12 +255,16 @@ struct AutogradLosses::Evaluations {
 };
 
 double AutogradLosses::evaluate(Which which, const Tensor& phi, const Tensor& theta, Wanted<Tensor> wanted) {
+  return fetch(evaluated(which, phi, theta, wanted));
+}
+
+Tensor AutogradLosses::evaluated(Which which, const Tensor& phi, const Tensor& theta, Wanted<Tensor> wanted) {
   auto& kept = evaluations_->all[which == Which::outer][wanted.phi != nullptr][wanted.theta != nullptr];
-  if (!launches(Graphs::whole)) return fetch(compute(which, phi, theta, wanted));
+  if (!launches(Graphs::whole)) return compute(which, phi, theta, wanted);
   const at::NoGradGuard guard;
   if (!kept.launch.recorded()) {
     const SideStream::Scope beside(side());
-    if (++kept.asked == 1) return fetch(compute(which, phi, theta, wanted));
+    if (++kept.asked == 1) return compute(which, phi, theta, wanted);
     const Wanted<Tensor> own{.phi = wanted.phi ? &kept.phi_gradient : nullptr,
                              .theta = wanted.theta ? &kept.theta_gradient : nullptr};
     elements::copy(phi, kept.phi);
@@ -268,7 +272,7 @@ double AutogradLosses::evaluate(Which which, const Tensor& phi, const Tensor& th
     if (own.phi) *own.phi = at::zeros_like(kept.phi);
     if (own.theta) *own.theta = at::zeros_like(kept.theta);
     if (!record(Graphs::whole, kept.launch, [&] { kept.value = compute(which, kept.phi, kept.theta, own); }))
-      return fetch(compute(which, phi, theta, wanted));
+      return compute(which, phi, theta, wanted);
   }
   elements::copy(phi, kept.phi);
   elements::copy(theta, kept.theta);
@@ -276,11 +280,11 @@ double AutogradLosses::evaluate(Which which, const Tensor& phi, const Tensor& th
   count_replay();
   if (wanted.phi) elements::copy(kept.phi_gradient, *wanted.phi);
   if (wanted.theta) elements::copy(kept.theta_gradient, *wanted.theta);
-  const double value = fetch(kept.value);
   if (compared(++kept.replays))
     compare(fmt::format("the {} loss", name(which)),
-            which == Which::inner ? this->value(phi, theta, 1, 0) : this->value(phi, theta, 0, 1), value);
-  return value;
+            which == Which::inner ? this->value(phi, theta, 1, 0) : this->value(phi, theta, 0, 1),
+            fetch(kept.value));
+  return kept.value;
 }
 
 void AutogradLosses::count(const AutogradCost& more) {

@@ -54,6 +54,8 @@ class AutogradLosses {
 
   /// The value, and gradients to where they are wanted.
   double evaluate(Which which, const Tensor& phi, const Tensor& theta, Wanted<Tensor> wanted);
+  /// The same, with the value where it was computed.
+  Tensor evaluated(Which which, const Tensor& phi, const Tensor& theta, Wanted<Tensor> wanted);
   /// The loss with its graph, checked.
   Tensor loss(Which which, const Tensors& phi, const Tensors& theta);
   /// inner·L_in + outer·L_out.

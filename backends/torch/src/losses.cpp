@@ -91,6 +91,10 @@ double Losses<V>::inner(const V& phi, const V& theta, Wanted<V> wanted) {
   return losses_->evaluate(Which::inner, tensor_of(phi), tensor_of(theta), tensors_wanted(wanted));
 }
 template <Vector V>
+void Losses<V>::residual(const V& phi, const V& theta, V& out) {
+  losses_->evaluated(Which::inner, tensor_of(phi), tensor_of(theta), {.phi = &tensor_of(out)});
+}
+template <Vector V>
 double Losses<V>::outer(const V& phi, const V& theta, Wanted<V> wanted) {
   return losses_->evaluate(Which::outer, tensor_of(phi), tensor_of(theta), tensors_wanted(wanted));
 }

@@ -92,6 +92,8 @@ class Losses final : public Problem<V> {
   V initial_phi() const override;
   V initial_theta() const override;
   double inner(const V& phi, const V& theta, Wanted<V> wanted) override;
+  /// Without the value of the loss: nothing is fetched from the device.
+  void residual(const V& phi, const V& theta, V& out) override;
   double outer(const V& phi, const V& theta, Wanted<V> wanted) override;
   void linearise(const V& phi, const V& theta, double beta, std::unique_ptr<Curvature<V>>& reuse) override;
   Constants constants(const V& theta, const V& center, double radius) override;

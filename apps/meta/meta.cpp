@@ -1,0 +1,317 @@
+#include "meta.hpp"
+
+#include <charconv>
+#include <memory>
+
+#include <bilevel/learning/meta_learn.hpp>
+#include <bilevel/learning/picture_tasks.hpp>
+#include <bilevel/version.hpp>
+
+#include "bilevel/data_output.hpp"
+#include "bilevel/flags.hpp"
+#include "bilevel/interrupt.hpp"
+#include "bilevel/kept_run.hpp"
+#include "bilevel/problem_arguments.hpp"
+#include "bilevel/terminal.hpp"
+#include "meta_output.hpp"
+#include "report/meta_page.hpp"
+#include "report/page.hpp"
+
+namespace app {
+namespace {
+
+using bilevel::InvalidInput;
+using bilevel::Status;
+using namespace bilevel::learning;
+
+struct MetaArguments {
+  std::string data = "sinusoids";
+  MetaOptions options;
+  PictureTaskOptions pictures;
+  // Names and texts that become objects once all are known.
+  std::string learner, unit, strengths = "weights", layers, device = "cpu";
+  long shots = 0, queries = 0, size = 28;
+  bool no_rotations = false, resume = false;
+  std::string json, report, save, checkpoint, command_line;
+};
+
+std::vector<long> layers_of(const std::string& text) {
+  std::vector<long> sizes;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    long size = 0;
+    const auto [next, error] = std::from_chars(at, end, size);
+    if (error != std::errc() || size < 1 || (next < end && (*next != '-' || next + 1 == end)))
+      throw InvalidInput(
+          fmt::format("--layers {} must be sizes of at least 1 joined by '-', as in 40-40", text));
+    sizes.push_back(size);
+    at = next < end ? next + 1 : next;
+  }
+  return sizes;
+}
+
+at::Device device_of(const std::string& text) {
+  try {
+    const at::Device device(text);
+    if (device.is_cuda() && !at::hasCUDA())
+      throw InvalidInput(
+          fmt::format("--device {}: LibTorch sees no CUDA device; take cpu, or build with a LibTorch for "
+                      "CUDA where there is one",
+                      text));
+    return device;
+  } catch (const c10::Error&) {
+    throw InvalidInput(fmt::format("--device {} must be cpu, cuda or cuda:N", text));
+  }
+}
+
+/// Names become what they name.
+void resolve_names(MetaArguments& a) {
+  MetaOptions& o = a.options;
+  const bool curves = a.data == "sinusoids";
+  o.learner.kind = learner_kind_of(a.learner.empty() ? curves ? "center" : "heads" : a.learner);
+  o.learner.strengths = strengths_of(a.strengths);
+  if (!a.unit.empty()) o.learner.unit = unit_of(a.unit);
+  if (!a.layers.empty()) o.learner.layers = layers_of(a.layers);
+  o.device = device_of(a.device);
+  a.pictures.shots = a.shots > 0 ? a.shots : 1;
+  a.pictures.queries = a.queries > 0 ? a.queries : 15;
+  a.pictures.height = a.pictures.width = a.size;
+  a.pictures.rotations = !a.no_rotations;
+  a.pictures.seed = o.seed;
+  a.pictures.device = o.device;
+  o.validate().throw_if_any();
+}
+
+TaskData tasks_of(const MetaArguments& a) {
+  if (a.data != "sinusoids") return picture_tasks(a.data, a.pictures);
+  SinusoidOptions o;
+  if (a.shots > 0) o.shots = a.shots;
+  if (a.queries > 0) o.queries = a.queries;
+  o.device = a.options.device;
+  return sinusoids(o);
+}
+
+void print_head(const TaskData& data, const MetaOptions& o) {
+  const TaskForm& form = data.training->form();
+  const Learner learner(o.learner, form);
+  if (form.classes)
+    say("{}: {} classes to learn from, {} for the test; {}-way {}-shot, {} queries a task\n", data.source,
+        data.training_classes, data.test_classes, form.outputs, form.support / form.outputs, form.query);
+  else
+    say("{}: {} rows to adapt to, {} to be judged by\n", data.source, form.support, form.query);
+  say("{}: {} numbers shared, {} adapted by a task; {}, {} steps of {}, {} tasks a step, on {}\n\n",
+      name(o.learner.kind), learner.shared_parameters(), learner.adapted_parameters(), o.estimator,
+      o.adaptation.inner_steps, o.adaptation.inner, o.tasks, o.device.str());
+  say("   step  training loss  {:>16}  inner residual  outer gradient     time\n",
+      form.classes ? "test accuracy" : "test error");
+  std::fflush(stdout);
+}
+
+std::string measure(const Mean& mean, bool classes) {
+  return classes ? fmt::format("{:.2f} ± {:.2f} %", 100 * mean.value, 100 * mean.standard_error)
+                 : fmt::format("{:.4f} ± {:.4f}", mean.value, mean.standard_error);
+}
+
+void print_point(const MetaPoint& p, bool classes) {
+  const auto shown_number = [](double x, const char* kind) {
+    return std::isnan(x) ? std::string("–") : fmt::format(fmt::runtime(kind), x);
+  };
+  const auto padded = [](const std::string& text, std::size_t width) {
+    return std::string(width - std::min(width, columns(text)), ' ') + text;
+  };
+  say("{:7}  {}  {}  {}  {}  {:5.1f} s\n", p.step, padded(shown_number(p.training_loss, "{:.5f}"), 13),
+      padded(measure(p.test, classes), 16), padded(shown_number(p.inner_residual, "{:.2g}"), 14),
+      padded(shown_number(p.gradient_norm, "{:.3g}"), 14), p.seconds);
+  std::fflush(stdout);
+}
+
+void print_end(const MetaLearned& r, const MetaOptions& o, bool classes) {
+  say("\n");
+  print_entry("run", fmt::format("{}: {}", name(r.status), as_flags(r.message)),
+              r.status == Status::converged ? Colour::green : Colour::red);
+  print_entry(classes ? "test accuracy" : "test error",
+              fmt::format("{} on {} tasks ({} without adapting)", measure(r.test, classes), r.test.tasks,
+                          measure(r.test_before, classes)));
+  if (r.probe) {
+    print_entry("gradient",
+                fmt::format("cosine {:.5f} to a tight reference on {} tasks, relative error {:.2g}",
+                            r.probe->cosine, r.probe->tasks, r.probe->relative_error));
+    print_certificate(r.probe->certificate);
+  }
+  if (r.certified.count() > 0)
+    print_entry(
+        "certified",
+        fmt::format("while it learned {} gradients: {} trusted, {} doubtful, {} untrusted",
+                    r.certified.count(), r.certified.trusted, r.certified.doubtful, r.certified.untrusted));
+  print_entry("time", fmt::format("{:.1f} s in all, {:.2f} ms a step", r.seconds, 1e3 * r.seconds_per_step));
+  for (const std::string& warning : r.warnings) print_entry("warning", as_flags(warning), Colour::yellow);
+  (void)o;
+}
+
+int run(MetaArguments& a) {
+  resolve_names(a);
+  require_outputs("meta", {a.json, a.report, a.save, a.checkpoint}, {});
+  Progress progress;
+  progress.show("reading the data");
+  const TaskData data = tasks_of(a);
+  const MetaOptions options = resolve(a.options, data.training->form());
+  const bool classes = data.training->form().classes;
+  const std::string identity =
+      fmt::format("{} of {}", run_identity(data, options), bilevel::as_utf8(data.source));
+  a.checkpoint = place_of("meta", a.checkpoint, identity);
+  const bilevel::KeptRun place(a.checkpoint);
+  place.require_place(a.resume, identity);
+  say_where_none_is_kept(place, a.resume);
+  catch_interrupts();
+  progress.show("");
+  print_head(data, options);
+  MetaControl control;
+  control.checkpoint = a.checkpoint;
+  control.resume = a.resume;
+  control.forget = false;  // not before all that it gave is written
+  control.identity = identity;
+  control.interrupted = [] { return interrupted(); };
+  control.progress = [&](const std::string& text) { progress.show(text); };
+  control.callback = [&](const MetaPoint& point) {
+    progress.show("");
+    print_point(point, classes);
+  };
+  const MetaLearned result = meta_learn(data, options, control);
+  progress.show("");
+  if (result.resumed) say(stderr, "bilevel: resumed from {}\n", a.checkpoint);
+  if (unfinished(result.status))
+    say(stderr, "bilevel: {}; {} keeps the run: the same command with --resume{} goes on from there\n",
+        as_flags(result.message), a.checkpoint, a.resume ? "" : " added");
+  print_end(result, options, classes);
+  const Json j = meta_result(a.command_line, options, data, result);
+  write_outputs({{a.save, [&] { return result.learner.text(); }},
+                 {a.json, [&] { return json_text(j); }},
+                 {a.report, [&] { return report::render(report::meta_page(j)); }}});
+  if (!unfinished(result.status)) place.forget();
+  return result.status == Status::converged ? ok : no;
+}
+
+/// Options that the help shows under one heading.
+struct Group {
+  CLI::App& command;
+  std::string heading;
+
+  template <class Value>
+  CLI::Option* add(const char* flag, Value& to, const char* what, const char* type) const {
+    CLI::Option* const option = command.add_option(flag, to, what)->type_name(type);
+    return heading.empty() ? option : option->group(heading);
+  }
+  template <class Value>
+  void number(const char* flag, Value& to, const char* what) const {
+    add(flag, to, what, std::is_integral_v<Value> ? "N" : "X")->check(positive);
+  }
+};
+
+void add_task_options(CLI::App& command, MetaArguments& a) {
+  const Group tasks{command, ""};
+  tasks
+      .add("data", a.data,
+           "sinusoids, a folder of class folders with pictures, or the folder with Omniglot's IDX files",
+           "DATA")
+      ->capture_default_str();
+  tasks.number("--ways", a.pictures.ways, "Classes of a task (default: 5)");
+  tasks.number("--shots", a.shots,
+               "Rows of a sinusoid (default: 10), or pictures of each class (1), to adapt to");
+  tasks.number("--queries", a.queries, "Rows (10), or pictures of each class (15), to be judged by");
+  command.add_flag("--no-rotations", a.no_rotations,
+                   "Do not make classes of their own of pictures turned by quarters of a circle");
+  tasks.number("--size", a.size, "Height and width that pictures of a folder are brought to (28)");
+  tasks.number("--test-share", a.pictures.test_share, "Of a folder's classes, kept for the test (0.2)");
+  tasks.add("--device", a.device, "cpu, cuda or cuda:N", "NAME")->capture_default_str();
+  tasks.add("--seed", a.options.seed, "Of first values and all tasks", "N")
+      ->check(whole_number())
+      ->capture_default_str();
+  tasks.number("--seconds", a.options.seconds, "Most seconds of learning");
+}
+
+void add_learner_options(CLI::App& command, MetaArguments& a) {
+  LearnerOptions& l = a.options.learner;
+  const Group learner{command, "The learner"};
+  learner.add("--learner", a.learner,
+              "center, gain, heads or hypernetwork (default: center for sinusoids, heads for pictures)",
+              "NAME");
+  learner.add("--layers", a.layers, "Units of hidden layers (40-40)", "SIZES");
+  learner.number("--filters", l.filters, "Of each block of the network for pictures (64)");
+  learner.number("--blocks", l.blocks, "Of that network (4)");
+  learner.add("--unit", a.unit, "tanh, silu, or relu for heads", "NAME");
+  learner.add("--strengths", a.strengths, "Of center's regulariser: one, layers or weights", "NAME")
+      ->capture_default_str();
+  learner.number("--strength", l.strength, "Of the regulariser, where it starts (1)");
+  learner.number("--embedding", l.embedding, "Numbers that a task of a hypernetwork adapts (16)");
+}
+
+void add_method_options(CLI::App& command, MetaArguments& a) {
+  MetaOptions& o = a.options;
+  const Group method{command, "Learning"};
+  method
+      .add("--estimator", o.estimator,
+           "Of the outer gradient: implicit-cg, implicit-neumann, one-step, first-order, ep-central, "
+           "unrolled, …",
+           "NAME")
+      ->capture_default_str();
+  method.add("--beta", o.beta, "Strength of the nudge of ep-… (default: a tenth, a task)", "X");
+  method.add(
+      "--inner", o.adaptation.inner,
+      "Steps of adaptation: barzilai-borwein (default), gradient-descent, heavy-ball, nesterov or adam",
+      "NAME");
+  method.number("--inner-steps", o.adaptation.inner_steps, "Of adaptation");
+  method.number("--inner-rate", o.adaptation.inner_rate, "Length of such a step, or of the first one");
+  method.number("--adjoint-steps", o.adjoint_steps, "Most iterations of the second phase");
+  method.number("--tasks", o.tasks, "Side by side in each step");
+  method.number("--steps", o.steps, "Of what is shared, by Adam");
+  method.number("--learning-rate", o.learning_rate, "Where it starts; falls to 0 along half a cosine");
+  method.number("--clip", o.clip, "Outer gradients are shortened to this length (10)");
+  method.number("--test-tasks", o.test_tasks, "On which the result is tested (1000)");
+  method.number("--looks", o.looks, "At a tenth of these, while it learns (20)");
+  method
+      .add("--probe", o.probe_tasks, "Tasks on which the gradient is compared with a reference; 0: none", "N")
+      ->capture_default_str();
+  method.add("--certify", o.certify, "Gradients that are certified while it learns; 0: none", "N")
+      ->capture_default_str();
+}
+
+void add_output_options(CLI::App& command, MetaArguments& a) {
+  const Group outputs{command, "Results"};
+  outputs.add("--save", a.save, "Write the learner, for bilevel meta adapt", "FILE");
+  outputs.add("--report", a.report, "Write a report to read, one HTML file", "FILE");
+  outputs.add("--json", a.json, "Write the whole result", "FILE");
+  outputs.add("--checkpoint", a.checkpoint,
+              "Where the run is kept while it lasts (default: bilevel-meta-….ckpt here, removed at the end)",
+              "FILE");
+  command.add_flag("--resume", a.resume, "Go on with a run that was stopped")->group(outputs.heading);
+}
+
+}  // namespace
+
+std::function<int()> add_meta(CLI::App& program) {
+  auto a = std::make_shared<MetaArguments>();
+  CLI::App& command = *program.add_subcommand(
+      "meta",
+      "Learn what tasks share, so that a few rows or pictures teach the next one (few-shot learning)");
+  add_task_options(command, *a);
+  add_learner_options(command, *a);
+  add_method_options(command, *a);
+  add_output_options(command, *a);
+  command.footer(
+      "What is left out is chosen for the learner and the tasks: docs/meta.md.\n\n"
+      "Examples:\n"
+      "  bilevel meta sinusoids --report report.html --save sines.learner\n"
+      "  bilevel meta adapt sines.learner rows.csv new.csv\n"
+      "  bilevel meta omniglot/ --ways 5 --shots 1 --device cuda --report report.html\n"
+      "  bilevel meta pictures/ --ways 3 --shots 5 --save pictures.learner\n"
+      "  bilevel meta adapt pictures.learner few/ more/ --output labels.csv");
+  const auto adapt = add_adapt(command);
+  return [a, adapt, &command] {
+    if (command.got_subcommand("adapt")) return adapt();
+    a->command_line = command_line();
+    return run(*a);
+  };
+}
+
+}  // namespace app

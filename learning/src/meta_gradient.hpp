@@ -1,0 +1,56 @@
+#pragma once
+
+#include <memory>
+
+#include <bilevel/gradient/estimator.hpp>
+#include <bilevel/learning/adaptation.hpp>
+#include <bilevel/learning/meta_learn.hpp>
+
+namespace bilevel::learning {
+
+using torch::SingleTensor;
+
+/// The outer gradient of a learner on tasks that lie side by side, at θ as one row of numbers.
+class MetaGradient {
+ public:
+  /// With room for tasks like these, which are the first to be used.
+  MetaGradient(const Learner& learner, const MetaOptions& resolved, const Tasks& tasks, const Tensor& theta);
+
+  void set_tasks(const Tasks& tasks) { tasks_.write(tasks); }
+  const Tasks& tasks() const { return tasks_; }
+
+  /// Of the mean loss of the tasks; the certificate is left out.
+  Estimate<SingleTensor> estimate(const Tensor& theta);
+  /// The same with a certificate, of ∇θ itself. Slower.
+  Estimate<SingleTensor> certified(const Tensor& theta);
+  /// Adapts alone.
+  Solution<SingleTensor> adapt(const Tensor& theta);
+  /// Answers to the queries at this φ, after `adapt`, and those at φ = 0.
+  Tensor answers(const SingleTensor& phi);
+  Tensor first_answers() { return answers(problem_->initial_phi()); }
+
+  /// ‖∂φ L_in‖ where the last adaptation ended; NaN where none did.
+  double residual() const { return fast_.inner->residual(); }
+
+  Tensors views(const Tensor& theta) const;
+  const Learner& learner() const { return learner_; }
+
+ private:
+  struct Method {
+    std::unique_ptr<UnwatchedSteps<SingleTensor>> inner;
+    std::unique_ptr<Estimator<SingleTensor>> estimator;
+  };
+  Method method(torch::Losses<SingleTensor>& problem, bool certificate) const;
+  /// What adaptation reads at this θ, as one row; with a graph back to θ where it is not θ itself.
+  SingleTensor prepare(const Tensor& theta, bool with_graph);
+
+  const Learner learner_;
+  const MetaOptions o_;
+  Tasks tasks_;
+  std::vector<std::vector<std::int64_t>> shapes_;
+  Tensors leaves_, prepared_;
+  std::unique_ptr<torch::Losses<SingleTensor>> problem_, whole_;
+  Method fast_, certifying_;
+};
+
+}  // namespace bilevel::learning

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "meta_gradient.hpp"
+
+namespace bilevel::learning {
+
+/// Numbers that set apart what is drawn for learning, for tests, for the probe and to be shown.
+std::uint64_t training_number(std::uint64_t seed, long step);
+std::uint64_t test_number(std::uint64_t seed, long batch);
+
+struct Tested {
+  Mean after, before;
+  bool finite = true;
+};
+/// Adapts to so many test tasks and judges the answers: squared errors, or the share that is right.
+Tested test_on(MetaGradient& adapting, const Tensor& theta, const TaskSource& source, long tasks,
+               std::uint64_t seed);
+
+/// A few test tasks, drawn for people.
+std::vector<ShownTask> show(const SavedLearner& learner, const TaskSource& source, std::uint64_t seed);
+
+/// The gradient that is used, on tasks of their own, beside implicit differentiation in double precision at
+/// an inner state that is settled to its last digits.
+GradientProbe probe(const Learner& learner, const MetaOptions& resolved, const TaskSource& source,
+                    const Tensor& theta);
+
+}  // namespace bilevel::learning

@@ -1,0 +1,205 @@
+#include <bilevel/learning/saved_learner.hpp>
+
+#include <cmath>
+#include <cstring>
+
+#include <nlohmann/json.hpp>
+
+#include <bilevel/encoding/utf8.hpp>
+#include <bilevel/files/atomic_file.hpp>
+#include <bilevel/files/container.hpp>
+#include <bilevel/learning/adaptation.hpp>
+
+namespace bilevel::learning {
+
+using torch::SingleTensor;
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view taskwise = "barzilai-borwein";
+constexpr FileKind learner_file{"bilevel-learner", 1};
+
+/// A whole number of a file, between these.
+long whole(const Json& j, long least, long most) {
+  if (!j.is_number_integer() || j.get<double>() < static_cast<double>(least) ||
+      j.get<double>() > static_cast<double>(most))
+    throw InvalidInput("a number in it is out of range");
+  return j.get<long>();
+}
+
+}  // namespace
+
+Violations AdaptationOptions::validate() const {
+  Violations v("meta");
+  v.require(inner_steps >= 0 && inner_steps <= 100000, "inner_steps", inner_steps, "must lie in 0 … 100000");
+  v.not_negative("inner_rate", inner_rate);
+  if (!inner.empty() && inner != taskwise) {
+    const InnerChoice* const known = find_inner_solver(inner);
+    v.require(known && differentiable(*known), "inner", inner,
+              "must be barzilai-borwein, gradient-descent, heavy-ball, nesterov or adam");
+  }
+  return v;
+}
+
+AdaptationOptions resolve(const AdaptationOptions& options, const Learner& learner) {
+  options.validate().throw_if_any();
+  AdaptationOptions o = options;
+  const bool convex = learner.convex();
+  if (o.inner.empty()) o.inner = taskwise;
+  if (o.inner_steps == 0) o.inner_steps = convex ? 16 : 30;
+  // Heads are convex with constants that are known: a step of 0 follows from them at every θ.
+  if (o.inner_rate == 0 && o.inner == taskwise) o.inner_rate = 0.1;
+  if (o.inner_rate == 0 && !convex) o.inner_rate = o.inner == "adam" ? 0.1 : 0.02;
+  return o;
+}
+
+InnerChoice inner_choice(const AdaptationOptions& o) {
+  if (o.inner == taskwise)
+    throw InvalidInput(fmt::format(
+        "meta.inner = {} chooses its lengths on the way and has no derivative: take gradient-descent, "
+        "heavy-ball, nesterov or adam, or an estimator that does not differentiate steps",
+        taskwise));
+  InnerChoice choice = inner_solver_named(o.inner);
+  std::visit(
+      [&](auto& options) {
+        if constexpr (requires { options.step = o.inner_rate; })
+          if (o.inner_rate > 0) options.step = o.inner_rate;
+      },
+      choice);
+  return choice;
+}
+
+std::unique_ptr<UnwatchedSteps<SingleTensor>> make_adaptation(const AdaptationOptions& o,
+                                                              Problem<SingleTensor>& problem, long tasks) {
+  const double tolerance = 1e-3 * std::sqrt(static_cast<double>(tasks));
+  if (o.inner == taskwise)
+    return std::make_unique<TaskwiseDescent<SingleTensor>>(problem, tasks, o.inner_steps, o.inner_rate,
+                                                           tolerance);
+  return std::make_unique<FixedSteps<SingleTensor>>(problem, inner_choice(o), o.inner_steps, tolerance);
+}
+
+Tensors SavedLearner::tensors(at::ScalarType type, const at::Device& device) const {
+  Tensors parts = learner().initial_theta(1);
+  std::size_t at = 0;
+  for (Tensor& each : parts) {
+    const auto count = static_cast<std::size_t>(each.numel());
+    if (count > theta.size() - at) throw InvalidInput("the learner's numbers do not fit its network");
+    Tensor own = at::empty(each.sizes(), at::kFloat);
+    if (count > 0) std::memcpy(own.data_ptr<float>(), theta.data() + at, count * sizeof(float));
+    each = own.to(device, type);
+    at += count;
+  }
+  if (at != theta.size()) throw InvalidInput("the learner's numbers do not fit its network");
+  return parts;
+}
+
+Adapted SavedLearner::adapt(const Tasks& given) const {
+  const at::NoGradGuard guard;
+  const Tasks tasks = given.to(at::kFloat, given.support_x.device());
+  TaskForm own = form;
+  // Heads take any number of classes.
+  own.outputs = static_cast<long>(tasks.support_y.size(2));
+  if (own.outputs != form.outputs && options.kind != LearnerKind::heads)
+    throw InvalidInput(fmt::format("the task has {} classes, and this learner ({}) is for {}", own.outputs,
+                                   name(options.kind), form.outputs));
+  const Learner learner(options, own);
+  const Tensors prepared = learner.prepare(tensors(at::kFloat, tasks.support_x.device()), tasks);
+  auto problem = prepared_adaptation<SingleTensor>(learner, tasks, prepared, {.look_first = false});
+  const auto solver = make_adaptation(resolve(adaptation, learner), problem, tasks.size());
+  const SingleTensor at = problem.initial_theta(), start = problem.initial_phi();
+  const auto answers = [&](const SingleTensor& phi) {
+    return learner.answers(problem.phi_list(phi)[0], prepared, tasks);
+  };
+  const auto fit = [&](const SingleTensor& phi, double value) {
+    const double size = norm(phi);
+    return (value - 0.5 * size * size) / static_cast<double>(tasks.size());
+  };
+  Adapted adapted;
+  adapted.before = answers(start).detach().cpu();
+  adapted.loss_before = fit(start, problem.inner(start, at, {}));
+  const Solution<SingleTensor> solution = solver->solve(at, 0, start);
+  adapted.after = answers(solution.phi).detach().cpu();
+  adapted.loss_after = fit(solution.phi, solution.value);
+  adapted.residual = solution.residual_norm / std::sqrt(static_cast<double>(tasks.size()));
+  adapted.status = solution.status;
+  adapted.message = solution.message;
+  return adapted;
+}
+
+std::string SavedLearner::text() const {
+  const Json j{{"learner", name(options.kind)},
+               {"layers", options.layers},
+               {"filters", options.filters},
+               {"blocks", options.blocks},
+               {"unit", options.unit ? Json(name(*options.unit)) : Json(nullptr)},
+               {"strengths", name(options.strengths)},
+               {"strength", options.strength},
+               {"embedding", options.embedding},
+               {"input", form.input},
+               {"outputs", form.outputs},
+               {"classes", form.classes},
+               {"support", form.support},
+               {"query", form.query},
+               {"inner", adaptation.inner},
+               {"inner_steps", adaptation.inner_steps},
+               {"inner_rate", adaptation.inner_rate},
+               {"source", as_utf8(source)}};
+  return sealed(learner_file, j.dump(),
+                {reinterpret_cast<const char*>(theta.data()), theta.size() * sizeof(float)});
+}
+
+void SavedLearner::save(const std::string& path) const {
+  if (const std::string problem = replace_file(path, text()); !problem.empty()) throw InvalidInput(problem);
+}
+
+SavedLearner read_learner(const std::string& path) {
+  const auto refuse = [&](const std::string& why) {
+    return InvalidInput(fmt::format("{}: {}; a learner is written by bilevel meta --save FILE", path, why));
+  };
+  const std::optional<std::string> text = read_file(path, longest_file / 2);
+  if (!text) throw refuse("the file cannot be read");
+  if (!text->starts_with(fmt::format("{{\"format\":\"{}\",", learner_file.format)))
+    throw refuse("it is no learner of bilevel");
+  try {
+    const Contents contents = unsealed(*text, learner_file);
+    const Json j = Json::parse(contents.run);
+    SavedLearner s;
+    LearnerOptions& o = s.options;
+    constexpr long most = 1 << 20;
+    o.kind = learner_kind_of(j.at("learner").get<std::string>());
+    o.layers.clear();
+    for (const Json& each : j.at("layers")) o.layers.push_back(whole(each, 1, most));
+    o.filters = whole(j.at("filters"), 1, most);
+    o.blocks = whole(j.at("blocks"), 1, most);
+    if (!j.at("unit").is_null()) o.unit = unit_of(j.at("unit").get<std::string>());
+    o.strengths = strengths_of(j.at("strengths").get<std::string>());
+    o.strength = j.at("strength");
+    o.embedding = whole(j.at("embedding"), 1, most);
+    for (const Json& each : j.at("input")) s.form.input.push_back(whole(each, 1, most));
+    s.form.outputs = whole(j.at("outputs"), 1, most);
+    s.form.classes = j.at("classes");
+    s.form.support = whole(j.at("support"), 1, most);
+    s.form.query = whole(j.at("query"), 1, most);
+    s.adaptation.inner = j.at("inner").get<std::string>();
+    s.adaptation.inner_steps = whole(j.at("inner_steps"), 0, most);
+    s.adaptation.inner_rate = j.at("inner_rate");
+    s.adaptation.validate().throw_if_any();
+    s.source = j.at("source").get<std::string>();
+    const Learner learner = s.learner();
+    if (contents.bytes.size() != static_cast<std::size_t>(learner.shared_parameters()) * sizeof(float))
+      throw InvalidInput("its numbers do not fit its network");
+    s.theta.resize(contents.bytes.size() / sizeof(float));
+    std::memcpy(s.theta.data(), contents.bytes.data(), contents.bytes.size());
+    for (const float each : s.theta)
+      if (!std::isfinite(each)) throw InvalidInput("one of its numbers is not finite");
+    return s;
+  } catch (const Json::exception&) {
+    throw refuse("it is damaged or cut off");
+  } catch (const InvalidInput& error) {
+    throw refuse(error.what());
+  }
+}
+
+}  // namespace bilevel::learning
