@@ -59,10 +59,6 @@ class WithinConstraints final : public Estimator<V> {
   double outer_tolerance_ = 1e-6;
 };
 
-/// Why the gradient is one-sided at best, where the state may lie `distance` from the settled one; empty
-/// where it is not.
-std::string one_sided(const NamedConstraints& constraints, const Face& face, double state_size,
-                      double curvature, double distance);
 /// Throws InvalidInput for estimators that settle by themselves or leave the real numbers.
 void require_obedient(const EstimatorChoice& choice);
 

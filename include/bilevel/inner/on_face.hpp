@@ -18,6 +18,11 @@ struct Face {
   std::string fault;             ///< why nothing is known of all this; empty where it is
 };
 
+/// Why derivatives of the state are one-sided at best, where it may lie `distance` from the settled one;
+/// empty where they are not.
+std::string one_sided(const NamedConstraints& constraints, const Face& face, double state_size,
+                      double curvature, double distance);
+
 /// A problem under constraints as it is on the face on which its state lies: every derivative with respect to
 /// φ is that along the face, v ↦ Pv with P = I − QQᵀ and Q an orthonormal basis of the active normals. As
 /// long as the same constraints stay active, φ*(θ) moves along the face, and

@@ -1,8 +1,9 @@
 #pragma once
 
-#include <bilevel/outer/minimise.hpp>
 #include <bilevel/gradient/impl/make_estimator.hpp>
+#include <bilevel/inner/variational_inequality.hpp>
 #include <bilevel/outer/impl/solve.hpp>
+#include <bilevel/outer/minimise.hpp>
 
 namespace bilevel {
 
@@ -43,12 +44,11 @@ class Obeying {
 template <Vector V, class P>
 Summary minimise(P& problem, const MinimiseOptions& options) {
   V start = problem.initial_theta();
-  const MinimiseChoices choices =
-      choose(options, {.inner_variables = Space<V>::size(problem.initial_phi()),
-                       .parameters = Space<V>::size(start),
-                       .curvature = problem.capabilities().curvature,
-                       .sparse = problem.capabilities().sparse,
-                       .loss = std::is_base_of_v<Problem<V>, P>});
+  const MinimiseChoices choices = choose(options, {.inner_variables = Space<V>::size(problem.initial_phi()),
+                                                   .parameters = Space<V>::size(start),
+                                                   .curvature = problem.capabilities().curvature,
+                                                   .sparse = problem.capabilities().sparse,
+                                                   .loss = std::is_base_of_v<Problem<V>, P>});
   if (options.start.size() > 0) Space<V>::from_host(options.start.data(), start);
   SolveOptions outer = options.outer;
   if (!outer.identity.empty()) outer.identity += ", ";
@@ -56,7 +56,12 @@ Summary minimise(P& problem, const MinimiseOptions& options) {
   const StopToken stop({options.outer.stop, problem.stop_token()}, outer.max_seconds);
   outer.stop = &stop;
   const Obeying<V> obeying(problem, &stop);
-  const auto inner = make_inner_solver<V>(choices.inner, problem, options.phase_1);
+  const auto inner = [&] {
+    if constexpr (std::same_as<P, VariationalInequality>)
+      return problem.solver(choices.inner, options.phase_1);
+    else
+      return make_inner_solver<V>(choices.inner, problem, options.phase_1);
+  }();
   const auto estimator = make_estimator<V>(choices.estimator, problem, *inner);
   const auto optimizer = make_optimizer(choices.optimizer);
   return solve<V>(*estimator, *optimizer, start, outer);
@@ -71,6 +76,13 @@ Summary minimise(Problem<V>& problem, const MinimiseOptions& options) {
 
 template <Vector V>
 Summary minimise(Equilibrium<V>& problem, const MinimiseOptions& options) {
+  if constexpr (std::same_as<V, Eigen::VectorXd>)
+    if (!problem.phi_constraints().empty()) {
+      VariationalInequality held(problem);
+      MinimiseOptions with = options;
+      if (!with.inner) with.inner = NewtonKrylovOptions{};
+      return detail::minimise<V>(held, with);
+    }
   return detail::minimise<V>(problem, options);
 }
 
