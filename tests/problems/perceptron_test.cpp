@@ -171,7 +171,7 @@ TEST(Perceptron, GradientAgreesWithDifferencesOfTheWholeSolve) {
     ASSERT_TRUE(succeeded(e.inner_status) || e.inner_status == Status::stalled) << e.message;
     EXPECT_EQ(e.certificate.verdict, Verdict::trusted) << e.certificate.reason;
     Vec differences(theta.size());
-    const double step = 2e-3;
+    const double step = 3e-4;
     for (Index j = 0; j < theta.size(); ++j) {
       const auto at = [&](double shift) {
         Vec moved = theta;
