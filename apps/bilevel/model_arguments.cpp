@@ -1,5 +1,7 @@
 #include "model_arguments.hpp"
 
+#include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include <bilevel/models/example.hpp>
@@ -13,6 +15,26 @@ namespace app {
 namespace models = bilevel::models;
 using bilevel::InvalidInput;
 
+namespace {
+
+std::vector<models::Index> sizes_argument(const std::string& text) {
+  std::vector<models::Index> sizes;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('-', begin), text.size());
+    models::Index size = 0;
+    const auto [stop, error] = std::from_chars(text.data() + begin, text.data() + end, size);
+    if (stop != text.data() + end || error != std::errc() || size < 1)
+      throw InvalidInput(
+          fmt::format("--layers {}: write sizes of at least 1 joined by '-', as in 64-32, for the hidden layers",
+                      text));
+    sizes.push_back(size);
+    begin = end + 1;
+  }
+  return sizes;
+}
+
+}  // namespace
+
 void ModelArguments::add_to(CLI::App& command) {
   command.add_option("data", data, "The data: CSV, TSV, LIBSVM, IDX or NPY, also gzip or bzip2")
       ->type_name("DATA");
@@ -21,6 +43,13 @@ void ModelArguments::add_to(CLI::App& command) {
       .add_option("--model", model,
                   fmt::format("{} (automatic: by the target)", fmt::join(models::model_names(), ", ")))
       ->capture_default_str();
+  command.add_option("--layers", layers, "mlp: units of its hidden layers, 64-32 (default: one layer of 32)")
+      ->type_name("SIZES");
+  command.add_option("--activation", activation, "mlp: tanh or softplus (default: tanh)")->type_name("NAME");
+  command
+      .add_option("--last-layer", last_layer,
+                  "mlp: ridge, logistic or softmax (default: by the target)")
+      ->type_name("MODEL");
   command.add_option("--groups", groups, "File with a feature's name and its group on each line")
       ->type_name("FILE");
   command.add_option("--group-separator", separator, "Groups are the parts of names before this character")
@@ -60,6 +89,9 @@ void ModelArguments::resolve(std::string_view command) {
   if (folds_->count() > 0 && !validation.text.empty())
     throw InvalidInput(fmt::format("{}: --cv and --validation: give one of the two", command));
   options.model = models::model_named(model);
+  if (!layers.empty()) options.layers = sizes_argument(layers);
+  if (!activation.empty()) options.activation = bilevel::problems::activation_named(activation);
+  if (!last_layer.empty()) options.last_layer = models::model_named(last_layer);
   if (const auto parameter = parameters.find(model); parameter != parameters.end())
     options.loss_parameter = parameter->second;
   options.penalty = models::penalty_named(penalty);
@@ -101,6 +133,9 @@ void ModelArguments::refuse_contradictions(std::string_view command) const {
     if (const auto given = parameters.find(kind.model); given != parameters.end() && given->second > 0)
       refuse(options.model != models::Model(kind.loss),
              fmt::format("--{} is for --model {}", kind.parameter, kind.model));
+  for (const auto& [flag, text] : {std::pair{"--layers", layers}, std::pair{"--activation", activation},
+                                   std::pair{"--last-layer", last_layer}})
+    refuse(!text.empty() && options.model != models::Model::mlp, fmt::format("{} is for --model mlp", flag));
   refuse(folds_->count() > 0 && !read_options.split.empty(),
          "--split names the folds or parts itself: leave --cv out");
   refuse(!validation.labels.empty() && validation.text.empty(),

@@ -20,7 +20,7 @@ struct ModelArguments {
   std::string data;
   bool example = false;
   DataArguments reading;
-  std::string model = "automatic", penalty = "auto", groups, separator;
+  std::string model = "automatic", penalty = "auto", groups, separator, layers, activation, last_layer;
   RowsArgument validation, test{.text = "0.2", .labels = ""};
   bool no_standardize = false, no_intercept = false, no_stratify = false;
   std::map<std::string_view, double> parameters;  // of losses, by the names of the models

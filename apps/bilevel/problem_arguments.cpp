@@ -144,7 +144,7 @@ std::string ProblemArguments::identity(const PosedProblem& made) const {
 
 Json ProblemArguments::describe(const PosedProblem& made) const {
   Json j;
-  j["name"] = made.data() ? std::string(name(made.data()->model)) : problem;
+  j["name"] = made.data() ? std::string(name(made.data()->kind())) : problem;
   j["phi_size"] = made.whole_phi_size();
   j["theta_size"] = made.initial_theta().size();
   j["seed"] = settings.seed;

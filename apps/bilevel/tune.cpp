@@ -45,13 +45,18 @@ std::string measures(const Quality& q) {
   return text;
 }
 
+std::string model_text(const bilevel::models::Prepared& p) {
+  if (!p.network()) return std::string(name(p.model));
+  return fmt::format("mlp {} ({}, {})", fmt::join(p.layers, "-"), name(p.activation), name(p.model));
+}
+
 void print(const TuneArguments& a, const bilevel::models::Prepared& p, const Tuned& r) {
   const bilevel::models::TuneOptions& options = a.model.options;
   say("{}: {} training rows{}{}, {} features{}; {}\n", p.source, p.training_rows,
       p.validation_rows > 0 ? fmt::format(", {} to validate", p.validation_rows) : "",
       p.test_rows > 0 ? fmt::format(", {} for the test", p.test_rows) : "", p.names.size(),
       p.storage == "sparse" ? " (sparse)" : "", p.splitting);
-  say("{}, penalties {}{}: {} of them from {} number{}; {}\n", name(p.model), r.choice.kind,
+  say("{}, penalties {}{}: {} of them from {} number{}; {}\n", model_text(p), r.choice.kind,
       options.penalty == bilevel::models::Penalty::automatic ? " (chosen)" : "", r.chosen.log_lambda.size(),
       r.chosen.theta.size(), r.chosen.theta.size() == 1 ? "" : "s", r.solvers);
   for (const std::string& answer : r.choice.answers) say("  {}\n", answer);
@@ -175,7 +180,8 @@ std::function<int()> add_tune(CLI::App& program) {
   a->model.add_to(command);
   command
       .add_option("--penalty", a->model.penalty,
-                  "auto: what the data ask for; global: one λ for all; or per-feature, per-group, per-class")
+                  "auto: what the data ask for; global: one λ for all; or per-feature, per-group, per-class, and for mlp "
+                  "per-layer, per-parameter")
       ->capture_default_str();
   command
       .add_option("--prior-width", t.prior_width,
@@ -213,7 +219,8 @@ std::function<int()> add_tune(CLI::App& program) {
   command.footer(
       "What is minimised, natural logarithms, squared errors halved:\n"
       "  inner  φ*(θ) = argmin of mean training loss + ½ Σ_j exp(θ_j) φ_j²; the intercept is free\n"
-      "         (softmax: ½ Σ_j exp(θ_j) Σ_c φ_jc²; lasso: Σ_j exp(θ_j)|φ_j|; elastic net: both)\n"
+      "         (mlp: φ are all weights and the biases of hidden layers;\n"
+      "         softmax: ½ Σ_j exp(θ_j) Σ_c φ_jc²; lasso: Σ_j exp(θ_j)|φ_j|; elastic net: both)\n"
       "  outer  mean validation loss at φ*(θ), without penalty, or its mean over K folds\n"
       "θ_j = log λ_j stays within --bounds; useless features run to the upper end, so that optimal means a\n"
       "projected gradient of zero. Features are standardised on the training rows (--no-standardize: "
@@ -222,6 +229,7 @@ std::function<int()> add_tune(CLI::App& program) {
       "  bilevel tune --example --report report.html\n"
       "  bilevel tune houses.csv --target price --report report.html --save model.json\n"
       "  bilevel tune train.svm --test test.svm --validation 0.25 --model logistic\n"
+      "  bilevel tune train-images-idx3-ubyte.gz --model mlp --layers 64-32 --penalty per-layer --validation 0.2\n"
       "  bilevel tune survey.csv --target answer --penalty per-group --missing mean --cv 10");
   return [a, bounds] {
     a->model.options.bounds_given = bounds->count() > 0;

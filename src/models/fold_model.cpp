@@ -7,6 +7,7 @@
 #include <bilevel/gradient/make_estimator.hpp>
 #include <bilevel/inner/make_inner_solver.hpp>
 #include <bilevel/problems/penalised_model.hpp>
+#include <bilevel/problems/perceptron.hpp>
 
 #include "coordinate_descent.hpp"
 
@@ -17,6 +18,8 @@ using bilevel::problems::DataLoss;
 using bilevel::problems::Lasso;
 using bilevel::problems::PenalisedModel;
 using bilevel::problems::PenaltyMap;
+using bilevel::problems::Perceptron;
+using bilevel::problems::RowLosses;
 
 /// A fit that was not begun, since everything is to end: others of huge models still wait behind it.
 FoldModel::Settled not_begun(bilevel::Status why, Vec start) {
@@ -27,30 +30,62 @@ FoldModel::Settled not_begun(bilevel::Status why, Vec start) {
   return settled;
 }
 
-/// Newton with a Cholesky factor and a direct adjoint where the Hessian is small enough to be formed;
-/// trust-region Newton and conjugate gradients beyond.
+/// Whether the Hessian is small enough to be formed: then Newton's method with a Cholesky factor settles it, and that
+/// factor is the adjoint's; trust-region Newton and conjugate gradients beyond. A network's Hessian has negative
+/// eigenvalues on the way, which only the latter can do with.
+bool forms_hessian(const PenalisedModel& model) {
+  return model.forms_hessian();
+}
+bool forms_hessian(const Perceptron&) {
+  return false;
+}
+
+RowHypergradients::Gradients row_gradients(PenalisedModel& model, const Vec& phi) {
+  return linear_gradients(model.validation(), model.stored_coefficients(phi), [&model](const Vec& stored) {
+    Vec own(model.units().size());
+    model.pull_back(stored.data(), own.data());
+    return own;
+  });
+}
+RowHypergradients::Gradients row_gradients(Perceptron& model, const Vec& phi) {
+  const Vec psi = phi.cwiseQuotient(model.units());
+  return [&model, psi](Index first, const RowHypergradients::Mat& mixtures) {
+    RowHypergradients::Mat own(psi.size(), mixtures.cols());
+    Vec shares = Vec::Zero(model.validation().row_count()), each(psi.size());
+    for (Index a = 0; a < mixtures.cols(); ++a) {
+      shares.segment(first, mixtures.rows()) = mixtures.col(a);
+      model.validation_gradient(psi, shares, each);
+      own.col(a) = each;
+    }
+    return own;
+  };
+}
+
+/// A model with a smooth inner loss.
+template <class Smooth>
 class SmoothFold final : public FoldModel {
  public:
-  SmoothFold(const Prepared& prepared, const Split& part, bool intercept)
-      : model_(make_loss(prepared, part.training), make_loss(prepared, part.validation), part.standardisation,
-               prepared.penalties, intercept),
-        inner_name_(model_.forms_hessian() ? "newton" : "trust-region"),
-        adjoint_name_(model_.forms_hessian() ? "direct" : "cg-jacobi"),
-        inner_(model_.forms_hessian() ? std::make_unique<bilevel::Minimiser<Vec>>(
-                                            model_, std::make_unique<bilevel::Newton<Vec>>(
-                                                        bilevel::NewtonOptions{.keep_factor = true}))
-                                      : bilevel::make_inner_solver<Vec>(inner_name_, model_)) {}
+  explicit SmoothFold(std::unique_ptr<Smooth> model)
+      : owned_(std::move(model)),
+        model_(*owned_),
+        inner_name_(forms_hessian(model_) ? "newton" : "trust-region"),
+        adjoint_name_(forms_hessian(model_)                  ? "direct"
+                      : std::is_same_v<Smooth, Perceptron> ? "cg"
+                                                             : "cg-jacobi"),
+        inner_(forms_hessian(model_) ? std::make_unique<bilevel::Minimiser<Vec>>(
+                                           model_, std::make_unique<bilevel::Newton<Vec>>(
+                                                       bilevel::NewtonOptions{.keep_factor = true}))
+                                     : bilevel::make_inner_solver<Vec>(inner_name_, model_)) {}
 
   void use(PenaltyMap penalties) override { model_.set_penalty_map(std::move(penalties)); }
 
   Settled settle(const Vec& theta, const Vec* warm, double tolerance) override {
-    Vec start = model_.initial_phi();
-    const bool warmed = warm && warm->size() == start.size();
+    const bool warmed = warm && warm->size() == model_.units().size();
     if (const auto why = bilevel::stop_wanted(model_.stop_token()))
-      return not_begun(*why, warmed ? *warm : start);  // which is zero in any units
+      return not_begun(*why, warmed ? *warm : Vec(model_.initial_phi().cwiseProduct(model_.units())));
     model_.adopt_units(theta);
     inner_->set_tolerance(tolerance);
-    if (warmed) start = warm->cwiseQuotient(model_.units());
+    const Vec start = warmed ? Vec(warm->cwiseQuotient(model_.units())) : model_.initial_phi();
     bilevel::Solution<Vec> solution = inner_->solve(theta, 0, start);
     Settled settled;
     if (!cut_short(solution.status)) settled.outer_value = model_.outer(solution.phi, theta, {});
@@ -66,14 +101,9 @@ class SmoothFold final : public FoldModel {
   }
   std::unique_ptr<RowHypergradients> row_hypergradients(const Vec& theta, const Vec& phi) override {
     model_.adopt_units(theta);
-    return std::make_unique<RowHypergradients>(
-        model_, model_.validation(), phi.cwiseQuotient(model_.units()), theta, model_.stored_coefficients(phi),
-        [this](const Vec& stored_gradient) {
-          Vec own(model_.units().size());
-          model_.pull_back(stored_gradient.data(), own.data());
-          return own;
-        },
-        adjoint_name_);
+    return std::make_unique<RowHypergradients>(model_, model_.validation().row_count(),
+                                               phi.cwiseQuotient(model_.units()), theta,
+                                               row_gradients(model_, phi), adjoint_name_);
   }
   std::string solvers() const override { return fmt::format("{}, adjoint {}", inner_name_, adjoint_name_); }
 
@@ -82,12 +112,13 @@ class SmoothFold final : public FoldModel {
     return model_.standardised_coefficients(phi);
   }
   void obey(const bilevel::StopToken* stop) override { model_.obey(stop); }
-  Index parameters() const override { return model_.initial_phi().size(); }
-  DataLoss& training() override { return model_.training(); }
-  DataLoss& validation() override { return model_.validation(); }
+  Index parameters() const override { return model_.units().size(); }
+  RowLosses& training() override { return model_.training(); }
+  RowLosses& validation() override { return model_.validation(); }
 
  private:
-  PenalisedModel model_;
+  std::unique_ptr<Smooth> owned_;
+  Smooth& model_;
   std::string inner_name_, adjoint_name_;
   std::unique_ptr<bilevel::InnerSolver<Vec>> inner_;
 };
@@ -127,12 +158,13 @@ class LassoFold final : public FoldModel {
   }
   std::unique_ptr<RowHypergradients> row_hypergradients(const Vec& theta, const Vec& phi) override {
     return std::make_unique<RowHypergradients>(
-        model_, model_.validation(), phi, theta, model_.stored_coefficients(phi),
-        [this](const Vec& stored_gradient) {
-          Vec own(model_.initial_phi().size());
-          model_.pull_back(stored_gradient, own);
-          return own;
-        },
+        model_, model_.validation().row_count(), phi, theta,
+        linear_gradients(model_.validation(), model_.stored_coefficients(phi),
+                         [this](const Vec& stored) {
+                           Vec own(model_.initial_phi().size());
+                           model_.pull_back(stored, own);
+                           return own;
+                         }),
         "cg-preconditioned");
   }
   std::string solvers() const override { return "coordinate descent, adjoint on the support"; }
@@ -144,8 +176,8 @@ class LassoFold final : public FoldModel {
   }
   void obey(const bilevel::StopToken* stop) override { model_.obey(stop); }
   Index parameters() const override { return model_.initial_phi().size(); }
-  DataLoss& training() override { return model_.training(); }
-  DataLoss& validation() override { return model_.validation(); }
+  RowLosses& training() override { return model_.training(); }
+  RowLosses& validation() override { return model_.validation(); }
 
  private:
   Lasso model_;
@@ -162,9 +194,26 @@ std::unique_ptr<DataLoss> make_loss(const Prepared& p, std::vector<RowRange> ran
                                              p.loss_parameter / p.target_scale);
 }
 
+std::unique_ptr<RowLosses> make_row_losses(const Prepared& p, std::vector<RowRange> ranges) {
+  if (!p.network()) return make_loss(p, std::move(ranges));
+  return bilevel::problems::make_perceptron_loss(p.shape(), p.model.loss, p.samples, std::move(ranges));
+}
+
+std::unique_ptr<PenalisedModel> make_linear(const Prepared& p, const Split& part) {
+  return std::make_unique<PenalisedModel>(make_loss(p, part.training), make_loss(p, part.validation),
+                                          part.standardisation, p.penalties, p.intercept);
+}
+
+std::unique_ptr<Perceptron> make_perceptron(const Prepared& p, const Split& part) {
+  return std::make_unique<Perceptron>(p.shape(), p.model.loss, p.samples, part.training, part.validation,
+                                      part.standardisation, p.penalties, p.intercept, p.start_seed);
+}
+
 std::unique_ptr<FoldModel> make_fold_model(const Prepared& p, const Split& part) {
   if (p.model == Model::lasso || p.model == Model::elastic_net) return std::make_unique<LassoFold>(p, part);
-  return std::make_unique<SmoothFold>(p, part, p.intercept);
+  if (p.network())
+    return std::make_unique<SmoothFold<Perceptron>>(make_perceptron(p, part));
+  return std::make_unique<SmoothFold<PenalisedModel>>(make_linear(p, part));
 }
 
 }  // namespace bilevel::models

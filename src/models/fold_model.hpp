@@ -32,14 +32,15 @@ class FoldModel {
   virtual std::unique_ptr<RowHypergradients> row_hypergradients(const Vec& theta, const Vec& phi) = 0;
   virtual std::string solvers() const = 0;
 
-  /// Coefficients of the features as stored, and of the standardised ones: see PenalisedModel.
+  /// Coefficients of the features as stored, and of the standardised ones: see PenalisedModel, and of networks
+  /// Perceptron.
   virtual Vec stored_coefficients(const Vec& phi) const = 0;
   virtual Vec standardised_coefficients(const Vec& phi) const = 0;
   /// Everything that it settles ends early where this says so; null: never.
   virtual void obey(const bilevel::StopToken* stop) = 0;
   virtual Index parameters() const = 0;  ///< |φ|
-  virtual bilevel::problems::DataLoss& training() = 0;
-  virtual bilevel::problems::DataLoss& validation() = 0;
+  virtual bilevel::problems::RowLosses& training() = 0;
+  virtual bilevel::problems::RowLosses& validation() = 0;
 };
 
 /// Whether something ended because it was told to.
@@ -50,7 +51,13 @@ inline bool cut_short(bilevel::Status status) {
 /// It begins with the penalties of `prepared`.
 std::unique_ptr<FoldModel> make_fold_model(const Prepared& prepared, const Split& part);
 
-/// The loss of the prepared model on some rows.
+/// The smooth models of a part, with the penalties of `prepared`.
+std::unique_ptr<bilevel::problems::PenalisedModel> make_linear(const Prepared& prepared, const Split& part);
+std::unique_ptr<bilevel::problems::Perceptron> make_perceptron(const Prepared& prepared, const Split& part);
+
+/// The loss of the prepared model on some rows, and of one that is linear.
+std::unique_ptr<bilevel::problems::RowLosses> make_row_losses(const Prepared& prepared,
+                                                              std::vector<RowRange> ranges);
 std::unique_ptr<bilevel::problems::DataLoss> make_loss(const Prepared& prepared,
                                                        std::vector<RowRange> ranges);
 

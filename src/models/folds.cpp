@@ -113,22 +113,26 @@ Fitted Folds::fit(const Family& family, const Vec& theta, const std::vector<Vec>
   const Vec& phi = settled.back().phi;
   const Vec stored = kept().stored_coefficients(phi);
   if (prepared_.has_test) {
-    const auto loss = make_loss(prepared_, prepared_.final.validation);
+    const auto loss = make_row_losses(prepared_, prepared_.final.validation);
     Judged test(prepared_);
     test.add(*loss, stored);
     fitted.test = test.quality();
     fitted.test_losses = test.losses();
     fitted.test_weights = test.weights();
   }
-  fitted.coefficients = prepared_.target_scale * kept().standardised_coefficients(phi);
-  // stored = (x − shift)/scale, target = shift + scale·margin.
-  const Index c = prepared_.outputs, d = static_cast<Index>(prepared_.names.size());
-  fitted.raw = prepared_.target_scale * stored;
+  // stored = (x − shift)/scale of what enters the first layer, target = shift + scale·margin of what leaves the last;
+  // a linear model's are the same.
+  const problems::PerceptronShape shape = prepared_.shape();
+  const Index c = shape.units(0), d = shape.features, last = shape.size() - shape.place(shape.layers() - 1);
+  fitted.coefficients = kept().standardised_coefficients(phi);
+  fitted.coefficients.tail(last) *= prepared_.target_scale;
+  fitted.raw = stored;
+  fitted.raw.tail(last) *= prepared_.target_scale;
   for (Index j = 0; j < d; ++j) {
     fitted.raw.segment(j * c, c) /= prepared_.stored_scale[j];
-    fitted.raw.tail(c) -= prepared_.stored_shift[j] * fitted.raw.segment(j * c, c);
+    fitted.raw.segment(d * c, c) -= prepared_.stored_shift[j] * fitted.raw.segment(j * c, c);
   }
-  fitted.raw.tail(c).array() += prepared_.target_shift;
+  fitted.raw.tail(prepared_.outputs).array() += prepared_.target_shift;
   return fitted;
 }
 
@@ -194,11 +198,9 @@ double Folds::likelihood_scale(const All& settled) {
     const Vec u = folds_[k]->stored_coefficients(settled[k].phi);
     Vec slope;
     loss.slopes(u, slope);
-    bilevel::problems::RowCurvature curvature;
-    loss.curvature_at(u, curvature);
     const auto own = Eigen::Map<const Vec>(weights[k].data(), slope.size());
     slopes += own.dot(slope.cwiseAbs2()) / own.sum();
-    curvatures += (curvature.weights.size() > 0 ? curvature.weights.sum() : own.sum()) / own.sum();
+    curvatures += loss.mean_curvature(u);
   }
   const double scale = slopes / curvatures;
   return scale > 0 && std::isfinite(scale) ? scale : 1;

@@ -32,12 +32,13 @@ std::string identity_of(const Prepared& p, const TuneOptions& o) {
   for (const Index group : p.penalties.of)
     print = (print ^ static_cast<std::uint64_t>(group)) * 1099511628211ULL;
   return fmt::format(
-      "tune {} {:016x} model={} penalty={} prior={} {} intercept={} bounds={}:{}{} grid={}{} seed={}",
-      as_utf8(p.source), print, name(p.model), name(o.penalty), o.prior_width, p.splitting, o.intercept,
+      "tune {} {:016x} model={} penalty={} prior={} {} intercept={} bounds={}:{}{} grid={}{}{} seed={}",
+      as_utf8(p.source), print, name(p.kind()), name(o.penalty), o.prior_width, p.splitting, o.intercept,
       o.lower, o.upper, o.bounds_given ? " fixed" : "", o.grid,
       p.model.loss_kind().parameter.empty()
           ? std::string()
           : fmt::format(" {}={}", p.model.loss_kind().parameter, p.loss_parameter),
+      p.network() ? fmt::format(" {} {} {}", name(p.model), fmt::join(p.layers, "-"), name(p.activation)) : "",
       o.seed);
 }
 

@@ -66,18 +66,25 @@ Json data_part(const Prepared& p, const TuneOptions& options) {
 Json model_part(const Prepared& p, const TuneOptions& options) {
   const bool l1 = p.model == Model::lasso || p.model == Model::elastic_net;
   const std::string penalty =
-      l1 ? std::string("Σ_j exp(θ_j)|φ_j|") + (p.model == Model::elastic_net ? " + ½ exp(θ₂) Σ_j φ_j²" : "")
+      p.network() ? std::string("½ Σ_k exp(θ_k) φ_k²")
+      : l1 ? std::string("Σ_j exp(θ_j)|φ_j|") + (p.model == Model::elastic_net ? " + ½ exp(θ₂) Σ_j φ_j²" : "")
       : p.outputs > 1 ? std::string(options.penalty == Penalty::per_class ? "½ Σ_c exp(θ_c) Σ_j φ_jc²"
                                                                           : "½ Σ_j exp(θ_j) Σ_c φ_jc²")
                       : std::string("½ Σ_j exp(θ_j) φ_j²");
-  Json j{{"name", name(p.model)},
-         {"title", title(p.model)},
+  Json j{{"name", name(p.kind())},
+         {"title", title(p.kind())},
          {"penalty", name(options.penalty)},
          {"intercept", options.intercept},
          {"inner", fmt::format("mean over the training rows of [{}] + {}{}", loss_text(p.model), penalty,
                                where_text(p))},
          {"outer", fmt::format("mean over the validation rows of [{}], without penalty{}", loss_text(p.model),
                                p.held_out ? "" : ", and the mean of that over the folds")}};
+  if (p.network()) {
+    j["layers"] = p.layers;
+    j["activation"] = name(p.activation);
+    j["last_layer"] = name(p.model);
+    j["parameters"] = p.shape().size();
+  }
   if (std::string key(p.model.loss_kind().parameter); !key.empty()) {
     std::replace(key.begin(), key.end(), '-', '_');
     j[key] = p.loss_parameter;
@@ -98,6 +105,7 @@ Json penalty_list(const Tuned& r) {
 
 Json coefficient_list(const Prepared& p, const Tuned& r) {
   Json list = Json::array();
+  if (p.network()) return list;  // which say nothing one by one
   const Index c = p.outputs;
   for (Index k = 0; k < r.chosen.coefficients.size(); ++k) {
     const auto j = static_cast<std::size_t>(k / c);

@@ -6,7 +6,7 @@
 
 namespace bilevel::models {
 
-void Judged::add(bilevel::problems::DataLoss& loss, const Vec& u) {
+void Judged::add(bilevel::problems::RowLosses& loss, const Vec& u) {
   Vec losses, margins;
   loss.rows(u, &losses, margins);
   const auto& samples = loss.samples();

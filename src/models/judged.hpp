@@ -14,7 +14,7 @@ class Judged {
  public:
   explicit Judged(const Prepared& prepared) : prepared_(prepared) {}
   /// The rows of a loss at the stored coefficients u.
-  void add(bilevel::problems::DataLoss& loss, const Vec& u);
+  void add(bilevel::problems::RowLosses& loss, const Vec& u);
   Quality quality() const;
   /// Row by row, in units of the target.
   std::vector<double> losses() const;

@@ -19,7 +19,8 @@ const std::vector<Named>& models() {
       list.push_back({kind.loss, kind.model, kind.title});
     list.insert(list.end(), {{Model::softmax, "softmax", "a softmax regression"},
                              {Model::lasso, "lasso", "a lasso"},
-                             {Model::elastic_net, "elastic-net", "an elastic net"}});
+                             {Model::elastic_net, "elastic-net", "an elastic net"},
+                             {Model::mlp, "mlp", "a multilayer perceptron"}});
     return list;
   }();
   return all;
@@ -30,12 +31,14 @@ const Named& entry_of(Model model) {
                        [&](const Named& each) { return each.model == model; });
 }
 
-constexpr std::array<std::pair<Penalty, std::string_view>, 5> penalties{
+constexpr std::array<std::pair<Penalty, std::string_view>, 7> penalties{
     {{Penalty::automatic, "auto"},
      {Penalty::global, "global"},
      {Penalty::per_feature, "per-feature"},
      {Penalty::per_group, "per-group"},
-     {Penalty::per_class, "per-class"}}};
+     {Penalty::per_class, "per-class"},
+     {Penalty::per_layer, "per-layer"},
+     {Penalty::per_parameter, "per-parameter"}}};
 
 [[noreturn]] void refuse(std::string_view what, std::string_view text,
                          const std::vector<std::string_view>& names) {

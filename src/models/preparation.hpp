@@ -36,6 +36,7 @@ class Preparation {
   void scale_targets(Vec& labels);
   void set_weights_and_offsets();
   void set_penalties();
+  void set_network_penalties();
 
   /// Of the features that are used.
   Vec shift_of(const bilevel::data::ColumnMoments& moments) const;

@@ -245,6 +245,7 @@ void Preparation::set_penalties() {
         problems::PenaltyMap::per_group(group, static_cast<Index>(p_.hyperparameters.size()), p_.outputs);
   };
   p_.penalty = options_.penalty;
+  if (p_.network()) return set_network_penalties();
   switch (options_.penalty) {
     case Penalty::global:
       p_.penalties = problems::PenaltyMap::global(d, p_.outputs);
@@ -267,6 +268,9 @@ void Preparation::set_penalties() {
     case Penalty::per_group:
       by_group();
       break;
+    case Penalty::per_layer:
+    case Penalty::per_parameter:
+      throw InvalidInput("TuneOptions.penalty = per-layer and per-parameter are for TuneOptions.model = mlp");
   }
 }
 
@@ -295,7 +299,7 @@ void require_prepared(const Prepared& p, const TuneOptions& options) {
   const auto as_then = [&](std::string_view field, auto now, auto then) {
     v.require(now == then, field, now, fmt::format("must be {}, as when the data were prepared", then));
   };
-  if (options.model != Model::automatic) as_then("model", name(options.model), name(p.model));
+  if (options.model != Model::automatic) as_then("model", name(options.model), name(p.kind()));
   as_then("penalty", name(options.penalty), name(p.penalty));
   as_then("intercept", options.intercept, p.intercept);
   v.throw_if_any();

@@ -11,17 +11,20 @@ namespace problems = bilevel::problems;
 
 Model model_for(const TuneOptions& options, const data::Dataset& d, const Classes& classes,
                 std::vector<std::string>& notes) {
-  if (options.model != Model::automatic) return options.model;
+  const Model asked = options.model == Model::mlp ? options.last_layer : options.model;
+  const std::string_view field = options.model == Model::mlp ? "last_layer" : "model";
+  if (asked != Model::automatic) return asked;
   const bool labels = !d.levels.empty() || d.format == data::Format::idx;
   const std::size_t count = classes.values.size();
   const Model model = count == 2 ? Model::logistic : labels ? Model::softmax : Model::ridge;
   const bool whole = std::all_of(classes.values.begin(), classes.values.end(),
                                  [](double value) { return value == std::floor(value); });
-  notes.push_back(fmt::format("model {} was chosen because the target {}; TuneOptions.model takes another{}",
-                              name(model),
+  notes.push_back(fmt::format("{} {} was chosen because the target {}; TuneOptions.{} takes another{}",
+                              options.model == Model::mlp ? "the last layer" : "model", name(model),
                               count == 2 ? "has two values"
                               : labels   ? fmt::format("has {} classes", count)
                                          : std::string("is a number"),
+                              field,
                               model == Model::ridge && whole && count <= 20
                                   ? fmt::format(" (softmax, if its {} whole numbers are classes)", count)
                                   : ""));
@@ -47,6 +50,11 @@ void require_classes(const std::vector<int>& classes, const std::vector<RowRange
 void Preparation::choose_model() {
   classes_ = classes_of(first());
   p_.model = model_for(options_, first(), classes_, p_.notes);
+  if (options_.model == Model::mlp) {
+    p_.layers = options_.layers.empty() ? std::vector<Index>{usual_layer} : options_.layers;
+    p_.activation = options_.activation;
+    p_.start_seed = options_.seed;
+  }
   const bool classifier = p_.model.classifies();
   const std::size_t count = classes_.values.size();
   if (!classifier && !first().levels.empty())
@@ -71,9 +79,9 @@ void Preparation::choose_model() {
     p_.classes = classes_.names;
     p_.outputs = p_.model == Model::softmax ? static_cast<Index>(count) : 1;
   }
-  if (options_.penalty == Penalty::per_class && p_.model != Model::softmax)
+  if (options_.penalty == Penalty::per_class && (p_.model != Model::softmax || p_.network()))
     throw InvalidInput(
-        fmt::format("TuneOptions.penalty = per-class is for softmax, and the model is {}", name(p_.model)));
+        fmt::format("TuneOptions.penalty = per-class is for softmax, and the model is {}", name(p_.kind())));
 }
 
 /// Targets in the order of the rows.

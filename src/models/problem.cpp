@@ -15,30 +15,28 @@ namespace bilevel::models {
 namespace {
 
 using bilevel::problems::Lasso;
-using bilevel::problems::PenalisedModel;
 
 bool is_lasso(const Prepared& p) {
   return p.model == Model::lasso || p.elastic();
 }
 
-std::unique_ptr<PenalisedModel> smooth(const Prepared& p, const Split& split) {
-  return std::make_unique<PenalisedModel>(make_loss(p, split.training), make_loss(p, split.validation),
-                                          split.standardisation, p.penalties, p.intercept);
+template <class Smooth>
+PosedFold of_smooth(std::unique_ptr<Smooth> model) {
+  PosedFold fold;
+  fold.problem = model.get();
+  fold.units = model.get();
+  fold.equilibrium = std::move(model);
+  return fold;
 }
 
 PosedFold posed_fold(const Prepared& p, const Split& split) {
+  if (p.network()) return of_smooth(make_perceptron(p, split));
+  if (!is_lasso(p)) return of_smooth(make_linear(p, split));
   PosedFold fold;
-  if (is_lasso(p)) {
-    auto lasso = std::make_unique<Lasso>(p.samples, split.training, split.validation, split.standardisation,
-                                         of_scaled_target(p.penalties, p), p.elastic(), p.intercept);
-    fold.inner = std::make_unique<CoordinateDescent>(*lasso);
-    fold.equilibrium = std::move(lasso);
-  } else {
-    auto model = smooth(p, split);
-    fold.problem = model.get();
-    fold.units = model.get();
-    fold.equilibrium = std::move(model);
-  }
+  auto lasso = std::make_unique<Lasso>(p.samples, split.training, split.validation, split.standardisation,
+                                       of_scaled_target(p.penalties, p), p.elastic(), p.intercept);
+  fold.inner = std::make_unique<CoordinateDescent>(*lasso);
+  fold.equilibrium = std::move(lasso);
   return fold;
 }
 
@@ -59,7 +57,7 @@ Posed pose(const Prepared& p, const TuneOptions& options, const TuneControl& ask
     throw InvalidInput(
         "TuneOptions.penalty: the data choose a family while they are tuned; name one of global, "
         "per-feature, "
-        "per-group, per-class");
+        "per-group, per-class, per-layer, per-parameter");
   bilevel::Stopwatch watch;
   Posed posed;
   for (const Split& split : p.folds) posed.folds.push_back(posed_fold(p, split));
@@ -102,7 +100,12 @@ std::vector<std::unique_ptr<bilevel::Problem<Vec>>> make_problems(const Prepared
     throw InvalidInput(
         fmt::format("{} minimises no smooth loss: pose() makes an equilibrium of it", name(p.model)));
   std::vector<std::unique_ptr<bilevel::Problem<Vec>>> problems;
-  for (const Split& split : p.folds) problems.push_back(smooth(p, split));
+  for (const Split& split : p.folds) {
+    if (p.network())
+      problems.push_back(make_perceptron(p, split));
+    else
+      problems.push_back(make_linear(p, split));
+  }
   return problems;
 }
 

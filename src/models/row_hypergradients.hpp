@@ -17,13 +17,13 @@ namespace bilevel::models {
 class RowHypergradients {
  public:
   using Mat = Eigen::MatrixXd;
-  /// Turns a gradient by the stored coefficients into one by the problem's own variable.
-  using PullBack = std::function<Vec(const Vec& stored_gradient)>;
+  /// Column a: the gradient, by the problem's own variable, of Σ_i mixtures(i, a)·loss of row (first + i).
+  using Gradients = std::function<Mat(Index first, const Mat& mixtures)>;
 
-  /// `phi` is settled at `theta`, both in the problem's own units; `stored` are its coefficients. The problem
-  /// and the loss must outlive this, and the problem keep its units.
-  RowHypergradients(bilevel::Equilibrium<Vec>& problem, bilevel::problems::DataLoss& validation, const Vec& phi,
-                    const Vec& theta, const Vec& stored, PullBack pull_back, const std::string& adjoint);
+  /// `phi` is settled at `theta`, both in the problem's own units; `rows` have gradients. The problem must outlive this
+  /// and keep its units.
+  RowHypergradients(bilevel::Equilibrium<Vec>& problem, Index rows, const Vec& phi, const Vec& theta,
+                    Gradients gradients, const std::string& adjoint);
 
   Index rows() const { return rows_; }
   Index unknowns() const { return phi_size_; }
@@ -34,17 +34,19 @@ class RowHypergradients {
   Mat of(Index first, const Mat& mixtures);
 
  private:
-  Mat right_sides(Index first, const Mat& mixtures) const;
-
-  bilevel::problems::DataLoss& validation_;
-  PullBack pull_back_;
+  Gradients gradients_;
   bilevel::Sensitivity<Vec> sensitivity_;
   std::unique_ptr<bilevel::AdjointSolver<Vec>> adjoint_;
   Index rows_, phi_size_, thetas_;
-  std::vector<Index> places_;  // of each validation row in the matrix
-  Vec slopes_;
   Eigen::LLT<Mat> factor_;
   bool factored_ = false;
 };
+
+/// Turns a gradient by the stored coefficients into one by the problem's own variable.
+using PullBack = std::function<Vec(const Vec& stored_gradient)>;
+
+/// Those of a linear model at the stored coefficients; the loss must outlive them.
+RowHypergradients::Gradients linear_gradients(bilevel::problems::RowLosses& loss, const Vec& stored,
+                                              PullBack pull_back);
 
 }  // namespace bilevel::models

@@ -41,12 +41,13 @@ Vec vector(const Json& j) {
 
 /// The model of a run that was to end before a fit has no coefficients.
 void require_fitted(const SavedModel& m) {
-  const Index expected = (static_cast<Index>(m.columns.size()) + 1) * m.outputs;
+  const Index expected = m.shape().size();
   if (m.outputs < 1 || m.coefficients.size() != expected)
     throw InvalidInput(fmt::format(
-        "no model was fitted{}: there are {} coefficients where {} features and {} outputs have {}",
+        "no model was fitted{}: there are {} coefficients where {} features{} and {} outputs have {}",
         m.status.empty() ? std::string() : fmt::format(", the run ended as '{}'", m.status),
-        m.coefficients.size(), m.columns.size(), m.outputs, expected));
+        m.coefficients.size(), m.columns.size(),
+        m.layers.empty() ? "" : fmt::format(", hidden layers {}", fmt::join(m.layers, "-")), m.outputs, expected));
 }
 
 SavedModel decoded(const std::string& text) {
@@ -59,13 +60,22 @@ SavedModel decoded(const std::string& text) {
         fmt::format("it has version {}, this program reads version {}", version, model_version));
   SavedModel m;
   m.model = model_named(j.at("model").get<std::string>());
+  if (m.model == Model::mlp) {
+    m.model = model_named(j.at("last_layer").get<std::string>());
+    m.layers = whole_numbers(j.at("layers"));
+    m.activation = problems::activation_named(j.at("activation").get<std::string>());
+    // Each unit has parameters in the file: no number of them overflows.
+    const auto most = static_cast<Index>(j.at("coefficients").size());
+    const auto wrong = [&](Index units) { return units < 1 || units > most; };
+    if (m.layers.empty() || std::any_of(m.layers.begin(), m.layers.end(), wrong))
+      throw InvalidInput("its layers do not fit its coefficients");
+  }
   m.schema = decode_schema(j.at("schema"));
   m.columns = whole_numbers(j.at("columns"));
   m.classes = j.at("classes").get<std::vector<std::string>>();
   m.outputs = bilevel::whole_number(j.at("outputs"));
   const Vec coefficients = vector(j.at("coefficients")), intercepts = vector(j.at("intercepts"));
-  if (m.outputs < 1 || intercepts.size() != m.outputs ||
-      coefficients.size() != static_cast<Index>(m.columns.size()) * m.outputs)
+  if (m.outputs < 1 || intercepts.size() != m.outputs || coefficients.size() != m.shape().penalised())
     throw InvalidInput("its numbers of columns, outputs and coefficients do not fit together");
   for (const Index column : m.columns)
     if (column < 0 || column >= m.schema.features)
@@ -94,8 +104,8 @@ SavedModel decoded(const std::string& text) {
 }  // namespace
 
 SavedModel make_saved(const Prepared& p, const Fitted& fitted) {
-  return {p.model,    p.schema,  p.columns, p.classes,    p.outputs,
-          fitted.raw, p.imputed, p.imputes, fitted.names, fitted.log_lambda};
+  return {p.model,   p.schema,     p.columns,         p.classes, p.outputs, fitted.raw, p.imputed,
+          p.imputes, fitted.names, fitted.log_lambda, {},        {},        p.layers,   p.activation};
 }
 
 void require_savable(const Prepared& prepared) {
@@ -125,7 +135,12 @@ std::string SavedModel::text() const {
   require_fitted(m);
   require_utf8();
   Json j{{"format", model_format}, {"version", model_version}, {"program", bilevel::version}};
-  j["model"] = name(m.model);
+  j["model"] = name(m.layers.empty() ? m.model : Model::mlp);
+  if (!m.layers.empty()) {
+    j["last_layer"] = name(m.model);
+    j["layers"] = m.layers;
+    j["activation"] = name(m.activation);
+  }
   j["classes"] = m.classes;
   j["outputs"] = m.outputs;
   j["penalties"] = Json::array();
@@ -133,7 +148,7 @@ std::string SavedModel::text() const {
     j["penalties"].push_back(
         {{"name", m.hyperparameters[k]}, {"log_lambda", m.log_lambda[static_cast<Index>(k)]}});
   j["columns"] = m.columns;
-  j["coefficients"] = numbers(m.coefficients.head(static_cast<Index>(m.columns.size()) * m.outputs));
+  j["coefficients"] = numbers(m.coefficients.head(m.coefficients.size() - m.outputs));
   j["intercepts"] = numbers(m.coefficients.tail(m.outputs));
   j["imputed"] = numbers(m.imputed);
   j["missing"] = m.imputes ? "mean" : "refuse";
@@ -200,7 +215,8 @@ Predictions SavedModel::predict(const Eigen::MatrixXd& rows) const {
 
 Eigen::MatrixXd margins(const SavedModel& m, const data::Dataset& d) {
   require_fitted(m);
-  const Index c = m.outputs;
+  const problems::PerceptronShape shape = m.shape();
+  const Index c = shape.units(0);
   for (const Index column : m.columns)
     if (column < 0 || column >= d.features())
       throw InvalidInput(
@@ -213,7 +229,8 @@ Eigen::MatrixXd margins(const SavedModel& m, const data::Dataset& d) {
     out = d.sparse_rows() * weights;
   else
     out.noalias() = d.dense_rows() * weights;
-  out.rowwise() += m.coefficients.tail(c).transpose();
+  out.rowwise() += m.coefficients.segment(shape.features * c, c).transpose();
+  out = problems::perceptron_margins(shape, m.coefficients, std::move(out));
   if (d.offsets.size() == d.rows()) out.colwise() += d.offsets;
   return out;
 }

@@ -115,7 +115,7 @@ struct Direction {
 Direction weakly_penalised(const Prepared& p, const DiagnosisOptions& options) {
   const auto model = make_fold_model(p, p.final);
   model->obey(options.stop);
-  model->use(bilevel::problems::PenaltyMap::global(static_cast<Index>(p.names.size()), p.outputs));
+  model->use(bilevel::problems::PenaltyMap::global(static_cast<Index>(p.penalties.of.size()), 1));
   Direction d;
   d.settled = model->settle(Vec::Constant(1, -16.0), nullptr, 1e-7);
   if (!d.settled.phi.allFinite()) return d;

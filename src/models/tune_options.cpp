@@ -42,6 +42,21 @@ Violations TuneOptions::validate() const {
                                                              kind.least_parameter, kind.largest_parameter)
                                                : "must be positive and finite");
   }
+  const bool network = model == Model::mlp;
+  const std::string sizes = fmt::format("{}", fmt::join(layers, "-"));
+  v.require(network || layers.empty(), "layers", sizes, "is for TuneOptions.model = mlp");
+  for (const Index units : layers)
+    if (units < 1) {
+      v.require(false, "layers", sizes, "must be sizes of at least 1");
+      break;
+    }
+  constexpr std::string_view ends = "must be ridge, logistic or softmax, for TuneOptions.model = mlp";
+  const bool offered = last_layer == Model::softmax ||
+                       (last_layer.kind == Model::Kind::by_loss && last_layer.loss_kind().continued &&
+                        last_layer.loss_kind().parameter.empty());
+  v.require(last_layer == Model::automatic || (network && offered), "last_layer", name(last_layer), ends);
+  v.require(network || (penalty != Penalty::per_layer && penalty != Penalty::per_parameter), "penalty",
+            name(penalty), "is for TuneOptions.model = mlp");
   const std::string separator = fmt::format("'{}'", group_separator),
                     listed = fmt::format("(of {} features)", groups.size());
   const bool by_group = penalty == Penalty::per_group || penalty == Penalty::automatic;

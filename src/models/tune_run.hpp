@@ -34,8 +34,8 @@ class Run {
     folds_.obey(&stop_);
     scale2_ = prepared.target_scale * prepared.target_scale;
     single_ =
-        family_of(prepared, "single",
-                  PenaltyMap::global(static_cast<Index>(prepared.names.size()), prepared.outputs), {"all"});
+        family_of(prepared, "single", PenaltyMap::global(static_cast<Index>(prepared.penalties.of.size()), 1),
+                  {"all"});
   }
 
   Tuned run();

@@ -7,7 +7,7 @@
 
 namespace bilevel::problems {
 
-DataLoss::DataLoss(Samples samples, std::vector<RowRange> ranges)
+RowLosses::RowLosses(Samples samples, std::vector<RowRange> ranges)
     : samples_(std::move(samples)), ranges_(std::move(ranges)) {
   if (!samples_.matrix) throw InvalidInput("data loss: there is no matrix");
   const Index rows = samples_.matrix->rows();
@@ -33,7 +33,7 @@ DataLoss::DataLoss(Samples samples, std::vector<RowRange> ranges)
   if (!(total_weight_ > 0)) throw InvalidInput("data loss: the rows of a part weigh nothing");
 }
 
-Extent measure(const DataLoss& loss, const Standardisation& standardisation) {
+Extent measure(const RowLosses& loss, const Standardisation& standardisation) {
   const Samples& samples = loss.samples();
   return measure(*samples.matrix, loss.ranges(), samples.weights ? samples.weights->data() : nullptr,
                  standardisation);
@@ -45,8 +45,14 @@ Index row_count(const std::vector<RowRange>& ranges) {
   return count;
 }
 
-Index DataLoss::row_count() const {
+Index RowLosses::row_count() const {
   return problems::row_count(ranges_);
+}
+
+double DataLoss::mean_curvature(const Eigen::VectorXd& u) {
+  RowCurvature curvature;
+  curvature_at(u, curvature);
+  return curvature.weights.size() > 0 ? curvature.weights.sum() / total_weight_ : 1;
 }
 
 }  // namespace bilevel::problems

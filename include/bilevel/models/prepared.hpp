@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <bilevel/problems/penalised_model.hpp>
+#include <bilevel/problems/perceptron.hpp>
 
 #include <bilevel/models/tune_options.hpp>
 
@@ -25,7 +26,18 @@ struct Split {
 /// Data that are split, standardised and in memory once: rows are ordered so that every part is a range or
 /// two.
 struct Prepared {
-  Model model = Model::ridge;  ///< never automatic
+  Model model = Model::ridge;  ///< never automatic; of a network what its last layer is
+  /// Of a network: its hidden layers; else empty.
+  std::vector<Index> layers = {};
+  bilevel::problems::Activation activation = bilevel::problems::Activation::tanh;
+  std::uint64_t start_seed = 1;  ///< of the weights that it begins with
+  bool network() const { return !layers.empty(); }
+  /// What was asked for, never automatic.
+  Model kind() const { return network() ? Model::mlp : model; }
+  /// Of a linear model: one layer.
+  bilevel::problems::PerceptronShape shape() const {
+    return {static_cast<Index>(names.size()), layers, outputs, activation};
+  }
   bilevel::problems::Samples samples;
   std::vector<Split> folds;  ///< one for a hold-out
   Split final;  ///< what the model that is kept is trained on; its validation rows are the test's

@@ -61,7 +61,7 @@ std::unique_ptr<bilevel::Estimator<Vec>> with_prior(std::unique_ptr<bilevel::Est
                                                     const LogPrior& prior);
 
 /// The smooth problems of the folds alone, without a prior. Their variable is φ/units (see bilevel::Units and
-/// InUnits; PenalisedModel, which they are, has `standardised_coefficients`). Throws InvalidInput for lasso and
+/// InUnits; PenalisedModel and Perceptron, which they are, have `standardised_coefficients`). Throws InvalidInput for lasso and
 /// elastic net, which `pose` takes.
 std::vector<std::unique_ptr<bilevel::Problem<Vec>>> make_problems(const Prepared& prepared);
 

@@ -7,6 +7,7 @@
 
 #include <bilevel/data/read.hpp>
 #include <bilevel/models/model.hpp>
+#include <bilevel/problems/perceptron.hpp>
 
 namespace bilevel::models {
 
@@ -22,12 +23,13 @@ struct Predictions {
 /// A model that was learned, with all that a prediction needs: how to read a file like the training file, and
 /// the coefficients of its features as they stand there.
 struct SavedModel {
-  Model model = Model::ridge;
+  Model model = Model::ridge;  ///< of a network what its last layer is
   bilevel::data::Schema schema;
   std::vector<Eigen::Index> columns;  ///< features used, by their place in the schema's features
   std::vector<std::string> classes;   ///< of a classifier
   Eigen::Index outputs = 1;
-  /// columns·outputs, the outputs of a feature next to each other, then the intercepts.
+  /// columns·outputs, the outputs of a feature next to each other, then the intercepts; of a network all its parameters,
+  /// in the layout of `shape`.
   Eigen::VectorXd coefficients;
   Eigen::VectorXd
       imputed;  ///< means of the training rows, which stand in for missing cells, by the schema's features
@@ -36,6 +38,11 @@ struct SavedModel {
   std::vector<std::string> hyperparameters;
   Eigen::VectorXd log_lambda;
   std::string status = {}, verdict = {};  ///< of the run that it comes from
+  std::vector<Eigen::Index> layers = {};  ///< hidden ones, of a network
+  bilevel::problems::Activation activation = bilevel::problems::Activation::tanh;
+  bilevel::problems::PerceptronShape shape() const {
+    return {static_cast<Eigen::Index>(columns.size()), layers, outputs, activation};
+  }
 
   /// Throws InvalidInput that names the file and what is wrong with it.
   static SavedModel load(const std::string& path);

@@ -9,6 +9,7 @@
 
 #include <bilevel/data/read.hpp>
 #include <bilevel/models/model.hpp>
+#include <bilevel/problems/perceptron.hpp>
 
 namespace bilevel::models {
 
@@ -24,10 +25,20 @@ struct TuningData {
   TuningData(bilevel::data::Dataset table) : data(std::move(table)) {}
 };
 
+/// Of a multilayer perceptron of which nothing else is said.
+inline constexpr Index usual_layer = 32;
+/// A network of more parameters is refused.
+inline constexpr Index most_parameters = 20'000'000;
+
 /// How the penalties of a model are tuned.
 struct TuneOptions {
   /// Automatic: logistic for two values, softmax for text or labels of pictures, else ridge.
   Model model = Model::automatic;
+  /// Model::mlp: units of each hidden layer; empty: one layer of `usual_layer`.
+  std::vector<Index> layers = {};
+  bilevel::problems::Activation activation = bilevel::problems::Activation::tanh;  ///< of hidden units
+  /// Model::mlp: what the last layer is, ridge, logistic or softmax; automatic as for `model`.
+  Model last_layer = Model::automatic;
   /// Automatic: one λ, adaptive ones, or one for each feature or group, whichever the data ask for.
   Penalty penalty = Penalty::automatic;
   /// ω: log λ of one penalty differs from another's by about this; infinite: nothing is believed of them. For
@@ -58,7 +69,7 @@ struct TuneOptions {
   double tolerance = 1e-6;  ///< of the norm of the projected outer gradient
   long iterations = 500;    ///< most steps of a descent
   double seconds = 0;       ///< most seconds of tuning; 0: as many as it takes
-  std::uint64_t seed = 1;   ///< of splits
+  std::uint64_t seed = 1;   ///< of splits, and of the weights that a network begins with
   /// Missing cells (NaN) are refused, or the mean of the training rows stands in for them.
   bilevel::data::Missing missing = bilevel::data::Missing::refuse;
   /// Automatic: dense tables whose columns mostly hold one value are kept sparse too.

@@ -26,17 +26,41 @@ struct RowCurvature {
   Eigen::VectorXd weights;  ///< w_i·loss″_i, or the probabilities of softmax, row by row
 };
 
-/// The weighted mean of a loss over some rows, as a function of the coefficients u of the stored features:
-/// (features + 1)·outputs numbers, the outputs of a feature next to each other, the intercepts last.
-class DataLoss {
+/// The weighted mean of a loss over some rows, as a function of the parameters u of a model of the stored
+/// features: what the layers above judge by.
+class RowLosses {
  public:
-  virtual ~DataLoss() = default;
+  virtual ~RowLosses() = default;
 
   virtual Index outputs() const { return 1; }
+  virtual double value(const Eigen::VectorXd& u, Eigen::VectorXd* gradient) = 0;
+  /// Losses of single rows, and their margins (row by row), for measures of quality.
+  virtual void rows(const Eigen::VectorXd& u, Eigen::VectorXd* losses, Eigen::VectorXd& margins) = 0;
+  /// loss′ of single rows by their margins, row by row, without their weights.
+  virtual void slopes(const Eigen::VectorXd& u, Eigen::VectorXd& out) = 0;
+  /// The weighted mean of loss″ of a loss of one margin.
+  virtual double mean_curvature(const Eigen::VectorXd& u) = 0;
+
+  const std::vector<RowRange>& ranges() const { return ranges_; }
+  const Samples& samples() const { return samples_; }
+  double total_weight() const { return total_weight_; }
+  Index row_count() const;
+
+ protected:
+  RowLosses(Samples samples, std::vector<RowRange> ranges);
+
+  Samples samples_;
+  std::vector<RowRange> ranges_;
+  double total_weight_ = 0;
+};
+
+/// That of a linear model: u are the coefficients, (features + 1)·outputs numbers, the outputs of a feature next to
+/// each other, the intercepts last.
+class DataLoss : public RowLosses {
+ public:
   /// What is known of a loss of one margin; null for softmax.
   virtual const LossKind* kind() const { return nullptr; }
   virtual LossShape shape() const = 0;
-  virtual double value(const Eigen::VectorXd& u, Eigen::VectorXd* gradient) = 0;
   /// loss″ at u. Where `value` was last asked for a gradient at the same u this costs nothing.
   virtual void curvature_at(const Eigen::VectorXd& u, RowCurvature& curvature) = 0;
   virtual void times(const RowCurvature& curvature, const Eigen::VectorXd& v, Eigen::VectorXd& out) = 0;
@@ -67,29 +91,17 @@ class DataLoss {
   };
   virtual Depths depths() const = 0;
 
-  /// Losses of single rows, and their margins (row by row), for measures of quality.
-  virtual void rows(const Eigen::VectorXd& u, Eigen::VectorXd* losses, Eigen::VectorXd& margins) = 0;
-  /// loss′ of single rows by their margins, row by row, without their weights.
-  virtual void slopes(const Eigen::VectorXd& u, Eigen::VectorXd& out) = 0;
-
-  const std::vector<RowRange>& ranges() const { return ranges_; }
-  const Samples& samples() const { return samples_; }
-  double total_weight() const { return total_weight_; }
-  Index row_count() const;
+  double mean_curvature(const Eigen::VectorXd& u) override;
 
  protected:
   /// Up to so many features the second moments are formed once, for the certificates.
   static constexpr Index kept_moments = 300;
 
-  DataLoss(Samples samples, std::vector<RowRange> ranges);
-
-  Samples samples_;
-  std::vector<RowRange> ranges_;
-  double total_weight_ = 0;
+  using RowLosses::RowLosses;
 };
 
 /// Of the rows of a loss, by their weights.
-Extent measure(const DataLoss& loss, const Standardisation& standardisation);
+Extent measure(const RowLosses& loss, const Standardisation& standardisation);
 
 /// `parameter` is that of the losses which have one. Throws InvalidInput for labels that the loss cannot
 /// take.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include <bilevel/adjoint/tridiagonal.hpp>
 #include <bilevel/gradient/spectrum.hpp>
 #include <bilevel/space/impl/lanczos.hpp>
 
@@ -31,6 +32,41 @@ Spectrum lanczos_spectrum(Curvature<V>& curvature, const V& like, std::uint64_t 
         stop_wanted(stop) ? Space<V>::fill(unknown, out) : curvature.times(x, out);
       },
       like, seed, sweeps);
+}
+
+/// A lower bound of λ_min that holds with probability 1 − 10⁻⁶ over the random start, for spectra whose small end is too
+/// crowded for its eigenvector to be found: after k products of Lanczos' method, without restarts,
+///   λ_min ≥ ϑ_min − ε(λ_max − λ_min)  with  1.648·√n·exp(−√ε(2k − 1)) = 10⁻⁶
+/// (Kuczyński and Woźniakowski 1992, theorem 4.2, turned around). Stops where that is half of ϑ_min, or ϑ_min is not
+/// positive, which is λ_min's upper bound then; unknown after `most` products. Of rounding errors it knows nothing.
+template <Vector V>
+Spectrum crowded_spectrum(Curvature<V>& curvature, const V& like, std::uint64_t seed, long most,
+                          const StopToken* stop) {
+  V now = Space<V>::zeros_like(like), before = Space<V>::zeros_like(like), next = Space<V>::zeros_like(like);
+  Space<V>::random(seed, now);
+  Space<V>::scale(1 / norm(now), now);
+  Tridiagonal projected(most);
+  const double root = std::log(1.648e6 * std::sqrt(static_cast<double>(Space<V>::size(like))));
+  double coupling = 0;
+  for (long k = 1; k <= most && !stop_wanted(stop); ++k) {
+    curvature.times(now, next);
+    if (coupling != 0) Space<V>::axpy(-coupling, before, next);
+    const double diagonal = Space<V>::dot(now, next);
+    Space<V>::axpy(-diagonal, now, next);
+    projected.append(diagonal, coupling);
+    coupling = norm(next);
+    if (!std::isfinite(coupling)) return {};
+    if (k % 32 == 0 || coupling == 0) {
+      const auto [smallest, largest] = projected.extremes();
+      const double missed = std::pow(root / static_cast<double>(2 * k - 1), 2) * (largest - smallest);
+      if (smallest <= 0 || missed <= 0.5 * smallest) return {smallest - (smallest > 0 ? missed : 0), largest};
+    }
+    if (coupling == 0) return {};
+    Space<V>::scale(1 / coupling, next);
+    std::swap(before, now);
+    std::swap(now, next);
+  }
+  return {};
 }
 
 template <Vector V>

@@ -1,0 +1,191 @@
+// Perceptrons against linear models, which they are without hidden layers, against differences, and against
+// differences of the whole solve.
+
+#include <bilevel/problems/perceptron.hpp>
+
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include <bilevel/gradient/in_units.hpp>
+#include <bilevel/gradient/make_estimator.hpp>
+#include <bilevel/inner/make_inner_solver.hpp>
+#include <bilevel/problem/check.hpp>
+#include <bilevel/problems/penalised_model.hpp>
+
+#include "../random_matrix.hpp"
+
+namespace bilevel::problems {
+namespace perceptron_test {
+
+using Vec = Eigen::VectorXd;
+using kernels::Loss;
+
+struct Case {
+  Loss loss = Loss::squared;
+  Index outputs = 1;
+  std::vector<Index> hidden = {4};
+  Activation activation = Activation::tanh;
+  bool sparse = false, weights = false, offsets = false, standardise = true, intercept = true;
+  std::uint64_t seed = 1;
+  Index features = 5, rows = 70;
+};
+
+/// Rows 0 … 39 and 60 … 69 train, the others judge.
+struct Data {
+  explicit Data(const Case& c) : shape{c.features, c.hidden, c.outputs, c.activation} {
+    std::mt19937_64 engine(c.seed);
+    std::normal_distribution<double> normal;
+    const Eigen::MatrixXd x = random_matrix(c.seed, c.rows, c.features);
+    ModelMatrix::RowMajor kept = x;
+    if (c.sparse) kept = (kept.array() > 0.3).select(kept, 0.0);
+    samples.matrix = c.sparse ? std::make_shared<const ModelMatrix>(ModelMatrix::Sparse(kept.sparseView()))
+                              : std::make_shared<const ModelMatrix>(kept);
+    Vec labels(c.rows);
+    std::vector<int> classes;
+    for (Index i = 0; i < c.rows; ++i) {
+      const double score = kept(i, 0) * kept(i, 1) + std::sin(2 * kept(i, 2)) + 0.3 * normal(engine);
+      labels[i] = c.loss == Loss::squared    ? score
+                  : c.loss == Loss::logistic ? (score > 0 ? 1 : -1)
+                                             : std::floor(std::exp(score));
+      classes.push_back(static_cast<int>(std::abs(static_cast<long>(std::floor(2 * score)))) %
+                        static_cast<int>(std::max<Index>(c.outputs, 2)));
+    }
+    samples.labels = std::make_shared<const Vec>(labels);
+    samples.classes = std::make_shared<const std::vector<int>>(classes);
+    if (c.weights)
+      samples.weights = std::make_shared<const Vec>(
+          Vec::NullaryExpr(c.rows, [&](Index i) { return i % 7 == 0 ? 0.0 : 0.5 + std::abs(normal(engine)); }));
+    if (c.offsets) samples.offsets = std::make_shared<const Vec>(0.3 * random_matrix(c.seed + 1, c.rows, 1));
+    standardisation = Standardisation::none(c.features);
+    if (c.standardise) {
+      standardisation.shift = 0.2 * random_matrix(c.seed + 2, c.features, 1);
+      standardisation.inverse_scale = random_matrix(c.seed + 3, c.features, 1).cwiseAbs().array() + 0.5;
+    }
+  }
+  Perceptron model(const Case& c, PenaltyMap map) const {
+    return Perceptron(shape, c.loss, samples, {{0, 40}, {60, 70}}, {{40, 60}}, standardisation, std::move(map),
+                      c.intercept, c.seed);
+  }
+
+  PerceptronShape shape;
+  Samples samples;
+  Standardisation standardisation;
+};
+
+/// As many penalties as there are layers.
+PenaltyMap per_layer(const PerceptronShape& shape) {
+  PenaltyMap map{{}, shape.layers(), {}, {}};
+  for (Index k = 0, layer = 0; k < shape.penalised(); ++k) {
+    if (layer + 1 < shape.layers() && k == shape.place(layer + 1)) ++layer;
+    map.of.push_back(layer);
+  }
+  return map;
+}
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all{
+      {},
+      {.hidden = {6, 3}, .activation = Activation::softplus, .offsets = true, .seed = 2},
+      {.loss = Loss::logistic, .sparse = true, .weights = true, .seed = 3},
+      {.loss = Loss::logistic, .hidden = {3}, .activation = Activation::softplus, .offsets = true, .seed = 4},
+      {.outputs = 4, .hidden = {5}, .weights = true, .seed = 5},
+      {.outputs = 3, .hidden = {4, 4, 3}, .sparse = true, .intercept = false, .seed = 6},
+      {.outputs = 3, .hidden = {7}, .standardise = false, .seed = 7},
+  };
+  return all;
+}
+
+TEST(Perceptron, DerivativesAgreeWithDifferences) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.seed);
+    Data data(c);
+    Perceptron model = data.model(c, per_layer(data.shape));
+    const Vec theta = random_matrix(c.seed, model.penalties().thetas(), 1).array() - 2;
+    model.adopt_units(theta);
+    const Vec phi = model.initial_phi() + 0.3 * random_matrix(c.seed + 9, model.initial_phi().size(), 1);
+    const CheckReport report = check_derivatives<Vec>(model, phi, theta, {.seed = c.seed});
+    EXPECT_TRUE(report.passed()) << report.table();
+    for (const char* check : {"hessian-difference", "cross-difference", "nudged"})
+      EXPECT_TRUE(report.find(check)) << check;
+  }
+}
+
+/// Without hidden layers: the same values, gradients and products.
+TEST(Perceptron, IsALinearModelWithoutHiddenLayers) {
+  for (const Case& c : {Case{.hidden = {}, .weights = true, .offsets = true, .seed = 11},
+                        Case{.loss = Loss::logistic, .hidden = {}, .sparse = true, .seed = 12},
+                        Case{.outputs = 4, .hidden = {}, .intercept = false, .seed = 13}}) {
+    SCOPED_TRACE(c.seed);
+    Data data(c);
+    const PenaltyMap map = PenaltyMap::per_feature(c.features, c.outputs);
+    Perceptron model = data.model(c, map);
+    const auto loss = [&](std::vector<RowRange> ranges) {
+      return c.outputs > 1 ? make_softmax_loss(c.outputs, data.samples, std::move(ranges))
+                           : make_scalar_loss(c.loss, data.samples, std::move(ranges));
+    };
+    PenalisedModel linear(loss({{0, 40}, {60, 70}}), loss({{40, 60}}), data.standardisation, map, c.intercept);
+    const Vec theta = random_matrix(c.seed, c.features, 1);
+    model.adopt_units(theta);
+    linear.adopt_units(theta);
+    const Vec phi = random_matrix(c.seed + 1, model.units().size(), 1);
+    const Vec own = phi.cwiseQuotient(model.units()), its = phi.cwiseQuotient(linear.units());
+    Vec g(phi.size()), h(phi.size()), by_theta(theta.size()), its_by_theta(theta.size());
+    const auto true_units = [](const Vec& gradient, const Vec& units) { return gradient.cwiseQuotient(units); };
+    EXPECT_NEAR(model.inner(own, theta, {&g, &by_theta}), linear.inner(its, theta, {&h, &its_by_theta}), 1e-13);
+    EXPECT_LE((true_units(g, model.units()) - true_units(h, linear.units())).norm(), 1e-13);
+    EXPECT_LE((by_theta - its_by_theta).norm(), 1e-13 * by_theta.norm());
+    EXPECT_NEAR(model.outer(own, theta, {&g}), linear.outer(its, theta, {&h}), 1e-13);
+    EXPECT_LE((true_units(g, model.units()) - true_units(h, linear.units())).norm(), 1e-13);
+    std::unique_ptr<Curvature<Vec>> curvature, its_curvature;
+    model.linearise(own, theta, 0.7, curvature);
+    linear.linearise(its, theta, 0.7, its_curvature);
+    const Vec v = random_matrix(c.seed + 2, phi.size(), 1);
+    curvature->times(v.cwiseQuotient(model.units()), g);
+    its_curvature->times(v.cwiseQuotient(linear.units()), h);
+    EXPECT_LE((true_units(g, model.units()) - true_units(h, linear.units())).norm(), 1e-12);
+  }
+}
+
+double settled_outer(Perceptron& model, const Vec& theta, const Vec& near) {
+  model.adopt_units(theta);
+  const auto solver = make_inner_solver<Vec>("trust-region", model);
+  solver->set_tolerance(1e-13);
+  const auto solution = solver->solve(theta, 0, near.cwiseQuotient(model.units()));
+  EXPECT_LE(solution.residual_norm, 1e-11) << solution.message;
+  return model.outer(solution.phi, theta, {});
+}
+
+/// Every element of the outer gradient against differences of order four of solves to the last digit.
+TEST(Perceptron, GradientAgreesWithDifferencesOfTheWholeSolve) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.seed);
+    Data data(c);
+    Perceptron model = data.model(c, per_layer(data.shape));
+    const auto solver = make_inner_solver<Vec>("trust-region", model);
+    auto made = make_estimator<Vec>("implicit-cg", model, *solver, {});
+    InUnits<Vec> estimator(std::move(made), model);
+    estimator.set_tolerances(1e-13, 1e-13);
+    const Vec theta = Vec::LinSpaced(model.penalties().thetas(), -3.5, -2.5);
+    const Estimate<Vec> e = estimator.estimate(theta, {});
+    ASSERT_TRUE(succeeded(e.inner_status) || e.inner_status == Status::stalled) << e.message;
+    EXPECT_EQ(e.certificate.verdict, Verdict::trusted) << e.certificate.reason;
+    Vec differences(theta.size());
+    const double step = 3e-4;
+    for (Index j = 0; j < theta.size(); ++j) {
+      const auto at = [&](double shift) {
+        Vec moved = theta;
+        moved[j] += shift * step;
+        return settled_outer(model, moved, e.phi);
+      };
+      differences[j] = (8 * (at(1) - at(-1)) - (at(2) - at(-2))) / (12 * step);
+    }
+    EXPECT_LE((e.gradient - differences).norm(), 1e-8 * std::max(1e-2, e.gradient.norm()))
+        << e.gradient.transpose() << "\n"
+        << differences.transpose() << "\n"
+        << e.message;
+  }
+}
+
+}  // namespace perceptron_test
+}  // namespace bilevel::problems
