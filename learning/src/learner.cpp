@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "layered_loss.hpp"
+
 namespace bilevel::learning {
 
 namespace {
@@ -330,13 +332,19 @@ Tensors Learner::prepare(const Tensors& theta, const Tasks& tasks) const {
           theta[theta.size() - 2], theta.back()};
 }
 
+/// tasks × weights, of a learner whose tasks have weights of their own.
+Tensor Learner::weights_of_tasks(const Tensor& phi, const Tensors& prepared) const {
+  Tensors shared;
+  for (std::size_t i = 0; i < network_.size(); ++i) shared.push_back(prepared[i].flatten());
+  return options_.kind == LearnerKind::center ? at::cat(shared) + phi * allowed(prepared.back())
+                                              : at::addmm(at::cat(shared), phi, prepared.back());
+}
+
 Tensor Learner::outputs(const Tensor& phi, const Tensors& prepared, const Tensor& x, bool query) const {
   switch (options_.kind) {
-    case LearnerKind::center: {
-      Tensors center;
-      for (std::size_t i = 0; i < network_.size(); ++i) center.push_back(prepared[i].flatten());
-      return network(own_weights(at::cat(center) + phi * allowed(prepared.back())), x, nullptr);
-    }
+    case LearnerKind::center:
+    case LearnerKind::hypernetwork:
+      return network(own_weights(weights_of_tasks(phi, prepared)), x, nullptr);
     case LearnerKind::gain: {
       const Tensor moved = phi * allowed(prepared.back());
       const std::int64_t units = moved.size(1) / 2;
@@ -349,11 +357,6 @@ Tensor Learner::outputs(const Tensor& phi, const Tensors& prepared, const Tensor
       // Queries are judged by probabilities as sharp as is best for them.
       return query && form_.classes ? out * prepared[3].exp() : out;
     }
-    case LearnerKind::hypernetwork: {
-      Tensors base;
-      for (std::size_t i = 0; i < network_.size(); ++i) base.push_back(prepared[i].flatten());
-      return network(own_weights(at::addmm(at::cat(base), phi, prepared.back())), x, nullptr);
-    }
   }
   return {};
 }
@@ -364,12 +367,24 @@ Tensor Learner::loss(const Tensor& outputs, const Tensor& targets) const {
   return -(targets * at::log_softmax(outputs, 2)).sum(2).mean(1);
 }
 
+/// The same of the support rows, or of those of the query.
+Tensor Learner::losses(const Tensor& phi, const Tensors& prepared, const Tasks& tasks, bool query) const {
+  const Tensor &x = query ? tasks.query_x : tasks.support_x, &y = query ? tasks.query_y : tasks.support_y;
+  const bool own = options_.kind == LearnerKind::center || options_.kind == LearnerKind::hypernetwork;
+  if (own && !form_.pictures() && options_.unit == Unit::tanh && LayeredLoss::suits(phi)) {
+    LayeredLoss layered{{static_cast<long>(size_of(form_.input))}, form_.classes};
+    layered.sizes.insert(layered.sizes.end(), units_.begin(), units_.end());
+    return layered(weights_of_tasks(phi, prepared), x, y);
+  }
+  return loss(outputs(phi, prepared, x, query), y);
+}
+
 Tensor Learner::inner(const Tensor& phi, const Tensors& prepared, const Tasks& tasks) const {
-  return loss(outputs(phi, prepared, tasks.support_x, false), tasks.support_y).sum() + 0.5 * phi.pow(2).sum();
+  return losses(phi, prepared, tasks, false).sum() + 0.5 * phi.pow(2).sum();
 }
 
 Tensor Learner::outer(const Tensor& phi, const Tensors& prepared, const Tasks& tasks) const {
-  return loss(outputs(phi, prepared, tasks.query_x, true), tasks.query_y).mean();
+  return losses(phi, prepared, tasks, true).mean();
 }
 
 Tensor Learner::answers(const Tensor& phi, const Tensors& prepared, const Tasks& tasks) const {

@@ -95,7 +95,9 @@ class Learner {
   Tensor activate(const Tensor& x) const;
   Tensor allowed(const Tensor& log_strength) const;
   Tensors own_weights(const Tensor& all) const;
+  Tensor weights_of_tasks(const Tensor& phi, const Tensors& prepared) const;
   Tensor outputs(const Tensor& phi, const Tensors& prepared, const Tensor& x, bool query) const;
+  Tensor losses(const Tensor& phi, const Tensors& prepared, const Tasks& tasks, bool query) const;
   Tensor loss(const Tensor& outputs, const Tensor& targets) const;
 
   LearnerOptions options_;
