@@ -126,7 +126,7 @@ void print_point(const MetaPoint& p, bool classes) {
   std::fflush(stdout);
 }
 
-void print_end(const MetaLearned& r, const MetaOptions& o, bool classes) {
+void print_end(const MetaLearned& r, bool classes) {
   say("\n");
   print_entry("run", fmt::format("{}: {}", name(r.status), as_flags(r.message)),
               r.status == Status::converged ? Colour::green : Colour::red);
@@ -146,7 +146,6 @@ void print_end(const MetaLearned& r, const MetaOptions& o, bool classes) {
                     r.certified.count(), r.certified.trusted, r.certified.doubtful, r.certified.untrusted));
   print_entry("time", fmt::format("{:.1f} s in all, {:.2f} ms a step", r.seconds, 1e3 * r.seconds_per_step));
   for (const std::string& warning : r.warnings) print_entry("warning", as_flags(warning), Colour::yellow);
-  (void)o;
 }
 
 int run(MetaArguments& a) {
@@ -183,7 +182,7 @@ int run(MetaArguments& a) {
   if (unfinished(result.status))
     say(stderr, "bilevel: {}; {} keeps the run: the same command with --resume{} goes on from there\n",
         as_flags(result.message), a.checkpoint, a.resume ? "" : " added");
-  print_end(result, options, classes);
+  print_end(result, classes);
   const Json j = meta_result(a.command_line, options, data, result);
   write_outputs({{a.save, [&] { return result.learner.text(); }},
                  {a.json, [&] { return json_text(j); }},
@@ -242,7 +241,7 @@ void add_learner_options(CLI::App& command, MetaArguments& a) {
   learner.add("--unit", a.unit, "tanh, silu, or relu for heads", "NAME");
   learner.add("--strengths", a.strengths, "Of center's regulariser: one, layers or weights", "NAME")
       ->capture_default_str();
-  learner.number("--strength", l.strength, "Of the regulariser, where it starts (1)");
+  learner.number("--strength", l.strength, "Of the regulariser, where it starts (1; heads: 0.1)");
   learner.number("--embedding", l.embedding, "Numbers that a task of a hypernetwork adapts (16)");
 }
 

@@ -40,6 +40,10 @@ auto value_of(const Names& names, std::string_view name, std::string_view what) 
   throw InvalidInput(fmt::format("there is no {} '{}'; there are: {}", what, name, fmt::join(known, ", ")));
 }
 
+/// Logarithm of the sharpness with which heads answer queries, where it starts: that of normalised features
+/// is too little to begin with.
+constexpr double first_log_scale = 2;
+
 std::int64_t size_of(const std::vector<std::int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
@@ -84,7 +88,7 @@ Violations LearnerOptions::validate() const {
   v.require(filters >= 1 && filters <= 4096, "filters", filters, "must lie in 1 … 4096");
   v.require(blocks >= 1 && blocks <= 8, "blocks", blocks, "must lie in 1 … 8");
   v.require(embedding >= 1 && embedding <= 4096, "embedding", embedding, "must lie in 1 … 4096");
-  return v.positive("strength", strength);
+  return v.not_negative("strength", strength);
 }
 
 /// Gains and shifts of every unit, one row a task: units follow each other layer by layer.
@@ -111,6 +115,7 @@ Learner::Learner(LearnerOptions options, TaskForm form)
     options_.unit = !form_.pictures()                     ? Unit::tanh
                     : options_.kind == LearnerKind::heads ? Unit::relu
                                                           : Unit::silu;
+  if (options_.strength == 0) options_.strength = options_.kind == LearnerKind::heads ? 0.1 : 1;
   if (options_.unit == Unit::relu && options_.kind != LearnerKind::heads)
     throw InvalidInput(fmt::format(
         "learner.unit = relu has no second derivatives at its kinks, which adapting by {} runs into: take "
@@ -174,7 +179,7 @@ void Learner::lay_out_theta() {
     case LearnerKind::heads:
       theta_.assign(network_.begin(), network_.end() - 2);
       theta_.push_back({{1}, 0, log_strength});
-      theta_.push_back({{1}, 0});
+      theta_.push_back({{1}, 0, first_log_scale});
       return;
     case LearnerKind::hypernetwork:
       theta_ = network_;
@@ -262,20 +267,18 @@ Tensor Learner::through_layers(const Tensors& weights, const Tensor& x, const Mo
   return h;
 }
 
-/// Convolution, normalisation over each picture (what one shows decides nothing about another), unit and
-/// pooling. Tasks with weights of their own stand side by side as groups of channels.
+/// Convolution, normalisation of each picture over all channels (what one picture shows decides nothing about
+/// another), unit and pooling. Tasks with weights of their own stand side by side as groups of channels.
 Tensor Learner::through_blocks(const Tensors& weights, const Tensor& x, const Modulation* gains) const {
   const std::int64_t tasks = x.size(0), rows = x.size(1);
   const bool own = weights[0].dim() == 5;
   const std::int64_t groups = own ? tasks : 1;
-  const std::int64_t bands = std::gcd(options_.filters, 8L);
   Tensor h = own ? x.transpose(0, 1).flatten(1, 2) : x.flatten(0, 1);
   long unit = 0;
   for (std::size_t block = 0; block + 1 < units_.size(); ++block) {
     const Tensor* part = &weights[3 * block];
     h = at::conv2d(h, own ? part[0].flatten(0, 1) : part[0], {}, 1, 1, 1, groups);
-    h = at::group_norm(h, groups * bands, own ? part[1].flatten() : part[1],
-                       own ? part[2].flatten() : part[2]);
+    h = at::group_norm(h, groups, own ? part[1].flatten() : part[1], own ? part[2].flatten() : part[2]);
     if (gains) h = (*gains)(h, unit, units_[block], static_cast<long>(rows));
     unit += units_[block];
     h = activate(h);

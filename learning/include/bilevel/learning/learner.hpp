@@ -39,8 +39,8 @@ struct LearnerOptions {
   long filters = 64, blocks = 4;        ///< of the convolutional network
   std::optional<Unit> unit = {};        ///< empty: tanh for layers; relu for heads on pictures, else silu
   Strengths strengths = Strengths::weights;  ///< of center
-  double strength = 1;                       ///< λ where it starts; > 0
-  long embedding = 16;                       ///< numbers of a hypernetwork's φ
+  double strength = 0;  ///< λ where it starts, of weights as large as at first; 0: what suits the kind
+  long embedding = 16;  ///< numbers of a hypernetwork's φ
 
   Violations validate() const;
 };
