@@ -3,10 +3,13 @@
 // What the examples of equilibrium models share: one cell, applied until it settles or so many times, trained
 // and measured alike. docs/equilibrium-models.md says what the numbers mean.
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 

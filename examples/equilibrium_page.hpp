@@ -1,5 +1,10 @@
 #pragma once
 
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "equilibrium.hpp"
 
 // What came out, as one result in JSON with the page that shows it.
@@ -76,6 +81,9 @@ inline std::pair<std::string, std::string> verdict(const Json& run) {
         "acceleration did "
         "it. A larger --penalty on the Jacobian keeps the cell contracting.",
         beyond, run["epochs"].size(), largest, radius);
+  double not_finite = 0;
+  for (const Json& e : run["epochs"]) not_finite += e["not_finite"].get<double>();
+  if (not_finite > 0) text += fmt::format("\n\nThe loss of {:g} batches was not finite.", not_finite);
   if (last["untrusted"] != 0)
     text += fmt::format(
         "\n\nIn the last epoch it did not settle any more for {} of its batches: what was learned there is "

@@ -1,6 +1,12 @@
 // A deep equilibrium model of pictures: a convolutional cell that is applied until it settles, beside the
 // same cell applied so many times. Drawn digits, or --data FOLDER: the files of MNIST, or a folder of
 // pictures for each class.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include <bilevel/networks/training_data.hpp>
 
 #include "equilibrium.hpp"
@@ -94,5 +100,8 @@ int main(int count, char** arguments) try {
              yes(flat(result["memory"], "equilibrium")), yes(flat(result["memory"], "unrolled")));
 } catch (const InvalidInput& error) {
   fmt::print(stderr, "{}\n", error.what());
+  return 2;
+} catch (const c10::Error& error) {  // no such device, no memory
+  fmt::print(stderr, "{}\n", error.what_without_backtrace());
   return 2;
 }

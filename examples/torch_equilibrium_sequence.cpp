@@ -2,6 +2,9 @@
 // settles. Somewhere a symbol is shown, somewhere else it is asked for; what lies between is noise. Steps
 // carry it from place to place, so that a network of so many steps sees no further, and one that settles sees
 // all.
+#include <memory>
+#include <tuple>
+
 #include "equilibrium.hpp"
 #include "equilibrium_page.hpp"
 
@@ -98,5 +101,8 @@ int main(int count, char** arguments) try {
              yes(flat(result["memory"], "equilibrium")), yes(flat(result["memory"], "unrolled")));
 } catch (const InvalidInput& error) {
   fmt::print(stderr, "{}\n", error.what());
+  return 2;
+} catch (const c10::Error& error) {  // no such device, no memory
+  fmt::print(stderr, "{}\n", error.what_without_backtrace());
   return 2;
 }
