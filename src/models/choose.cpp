@@ -96,19 +96,8 @@ bool Run::try_adaptive(bool differ) {
   bilevel::Summary summary = descend(family, family.start, ".adaptive");
   if (to_end()) return false;
   choice.gamma = summary.theta[1];
-  folds_.use(family);
-  std::vector<double> gains = pilot_.losses, squares;
-  const std::vector<double> losses =
-      folds_.judged(folds_.settle(summary.theta, folds_.apart(summary.phi), grid_tolerance, false)).losses();
-  for (std::size_t i = 0; i < gains.size(); ++i) {
-    gains[i] -= losses[i];
-    squares.push_back(pilot_.weights[i] * gains[i] * gains[i]);
-  }
-  const auto [fall, error] = weighted_mean(gains, pilot_.weights);
-  // Losses of counts may be below zero.
-  choice.gain = fall / std::abs(best_.validation_loss);
-  choice.gain_error = error / std::abs(best_.validation_loss);
-  const bool few = pilot_.rows < enough_rows && rows_that_count(squares, pilot_.weights) < enough_gains;
+  const auto [fall, error, rows] = gain_of(family, summary);
+  const bool few = pilot_.rows < enough_rows && rows < enough_gains;
   const bool gained = fall > (few ? convincing_of_few : convincing) * error,
              kept = gained && (differ || !few) && *choice.gamma >= least_gamma;
   choice.answers.push_back(
@@ -121,6 +110,40 @@ bool Run::try_adaptive(bool differ) {
                 kept            ? std::string("kept")
                 : gained && few ? fmt::format("not kept, about {:.0f} rows make up the loss", pilot_.rows)
                                 : std::string("not kept")));
+  if (kept) adaptive_ = {std::move(family), std::move(summary)};
+  return true;
+}
+
+Run::Gain Run::gain_of(const Family& family, const bilevel::Summary& summary) {
+  folds_.use(family);
+  std::vector<double> gains = pilot_.losses, squares;
+  const std::vector<double> losses =
+      folds_.judged(folds_.settle(summary.theta, folds_.apart(summary.phi), grid_tolerance, false)).losses();
+  for (std::size_t i = 0; i < gains.size(); ++i) {
+    gains[i] -= losses[i];
+    squares.push_back(pilot_.weights[i] * gains[i] * gains[i]);
+  }
+  const auto [fall, error] = weighted_mean(gains, pilot_.weights);
+  // Losses of counts may be below zero.
+  result_.choice.gain = fall / std::abs(best_.validation_loss);
+  result_.choice.gain_error = error / std::abs(best_.validation_loss);
+  return {fall, error, rows_that_count(squares, pilot_.weights)};
+}
+
+/// Of a network: one λ for each layer, as many numbers as the rows that judge can tell from noise.
+bool Run::try_layers() {
+  control_.progress("penalties by layers");
+  Family family = layers_family(prepared_);
+  set_box(family);
+  family.start = constant(family, pilot_.log_lambda).cwiseMax(family.box.lower).cwiseMin(family.box.upper);
+  bilevel::Summary summary = descend(family, family.start, ".adaptive");
+  if (to_end()) return false;
+  const auto [fall, error, rows] = gain_of(family, summary);
+  const bool kept = fall > convincing * error;
+  result_.choice.answers.push_back(fmt::format("Do layers want different penalties? log λ {:.2f}, held-out loss "
+                                               "{:+.2g} % ± {:.2g} %: {}",
+                                               fmt::join(summary.theta, ", "), -100 * *result_.choice.gain,
+                                               100 * *result_.choice.gain_error, kept ? "kept" : "not kept"));
   if (kept) adaptive_ = {std::move(family), std::move(summary)};
   return true;
 }
@@ -183,11 +206,17 @@ Family Run::choose() {
   }
   if (prepared_.penalties.count >= 3) {
     const bool differ = test_score();
-    if (to_end() || !try_adaptive(differ)) return {};
-    if (adaptive_) return adaptive_->first;
+    if (to_end() || !(prepared_.network() ? try_layers() : try_adaptive(differ))) return {};
+    // Of features of a network the layers say nothing: where they differ for sure, they do so around the layers'.
+    const bool among_layers = adaptive_ && prepared_.network() && result_.choice.score->p < sure;
+    if (adaptive_ && !among_layers) return adaptive_->first;
     if (differ) {
       Family family = asked_for();
       family.kind = options_.grouped() ? "per-group" : "per-feature";
+      if (among_layers) {
+        shift_by_layers(prepared_, family, adaptive_->second.theta.array() - pilot_.log_lambda);
+        adaptive_.reset();
+      }
       add_prior(family);
       return family;
     }

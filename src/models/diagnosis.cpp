@@ -44,9 +44,10 @@ double elements(const Prepared& p, Index rows) {
 }
 
 double work_of_fit(const Prepared& p, Index rows) {
-  const auto size = static_cast<double>(static_cast<Index>(p.names.size()) * p.outputs);
-  const bool formed = size <= static_cast<double>(bilevel::problems::PenalisedModel::formed_hessian);
-  const double outputs = static_cast<double>(p.outputs), pass = 4 * elements(p, rows) * outputs;
+  const auto size = static_cast<double>(static_cast<Index>(p.penalties.of.size()));
+  const bool formed = !p.network() && size <= static_cast<double>(bilevel::problems::PenalisedModel::formed_hessian);
+  // Of a linear model so many are its outputs; of a network its further layers are counted too.
+  const double outputs = size / static_cast<double>(p.names.size()), pass = 4 * elements(p, rows) * outputs;
   return 30 *
          (formed ? 0.5 * elements(p, rows) * size * outputs + size * size * size / 3 + pass : 100 * pass);
 }
@@ -232,7 +233,7 @@ DataFinding rows_per_coefficient(const Prepared& p) {
     }
   double judged = all.rows();
   for (const Effective& each : of) judged = std::min(judged, each.rows());
-  const Index coefficients = (static_cast<Index>(p.names.size()) + (p.intercept ? 1 : 0)) * p.outputs;
+  const Index coefficients = static_cast<Index>(p.penalties.of.size()) + (p.intercept ? p.outputs : 0);
   const double ratio = judged / static_cast<double>(coefficients);
   DataFinding finding{
       "rows-per-coefficient", ratio >= enough_rows_each,
@@ -377,13 +378,13 @@ DataFinding penalties_told_apart(const Prepared& p, const Vec& theta, const Diag
     return not_looked_at(told_apart_name,
                          fmt::format("there are {} penalties, more than {}", thetas, most_columns));
   const Index rows = problems::row_count(p.folds[0].training),
-              size = static_cast<Index>(p.names.size()) * p.outputs;
+              size = static_cast<Index>(p.penalties.of.size());
   if (const auto why = too_much(static_cast<double>(p.folds.size()) * work_of_fit(p, rows), options))
     return not_looked_at(told_apart_name, *why);
   // By the factor of a Hessian that is formed, else by some 100 products.
-  const double each = size <= bilevel::problems::PenalisedModel::formed_hessian
+  const double each = !p.network() && size <= bilevel::problems::PenalisedModel::formed_hessian
                           ? 2 * std::pow(static_cast<double>(size), 2)
-                          : 400 * elements(p, rows) * static_cast<double>(p.outputs);
+                          : 400 * elements(p, rows) * static_cast<double>(size) / static_cast<double>(p.names.size());
   // Fewer rows than penalties would not tell them apart, whatever they say.
   if (const auto why = too_much(each * static_cast<double>(thetas), options))
     return not_looked_at(told_apart_name, *why);
@@ -458,7 +459,12 @@ std::vector<DataFinding> diagnose(const Prepared& p, const Vec& theta, const Dia
   };
   at_correlations("condition-number", [&] { return condition_number(columns); });
   at_correlations("collinear-columns", [&] { return collinear_columns(p, columns); });
-  if (p.model.classifies()) look("separable-classes", [&] { return separable_classes(p, options); });
+  if (p.model.classifies())
+    look("separable-classes", [&] {
+      return p.network() ? not_looked_at("separable-classes", "that is a question to linear models: ask with --model "
+                                                              "logistic or softmax")
+                         : separable_classes(p, options);
+    });
   if (p.penalties.count > 1) look(told_apart_name, [&] { return penalties_told_apart(p, theta, options); });
   return findings;
 }

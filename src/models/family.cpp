@@ -6,6 +6,8 @@
 
 #include <bilevel/problem/gamma.hpp>
 
+#include "network_penalties.hpp"
+
 namespace bilevel::models {
 namespace {
 
@@ -62,6 +64,20 @@ Family adaptive_family(const Prepared& p, const std::vector<Vec>& phi, const std
   return f;
 }
 
+Family layers_family(const Prepared& p) {
+  std::vector<std::string> names;
+  return family_of(p, "per-layer", layers_map(p.shape(), names), names);
+}
+
+void shift_by_layers(const Prepared& p, Family& family, const Vec& shifts) {
+  std::vector<std::string> names;
+  const PenaltyMap layers = layers_map(p.shape(), names);
+  Vec offset(static_cast<Index>(layers.of.size()));
+  for (Index k = 0; k < offset.size(); ++k) offset[k] = shifts[layers.of[static_cast<std::size_t>(k)]];
+  for (PenaltyMap& map : family.folds) map.offset = offset;
+  family.final.offset = offset;
+}
+
 double level_shift(const Prepared& p, const Family& family, const std::vector<Vec>& phi, double gamma) {
   const bool absolute = p.model == Model::lasso || p.elastic();
   double sum = 0;
@@ -78,7 +94,7 @@ double level_shift(const Prepared& p, const Family& family, const std::vector<Ve
 Vec reported_penalties(const Prepared& p, const Family& family, const Vec& theta) {
   const auto& of = p.penalties.of;
   Vec out(static_cast<Index>(family.names.size()));
-  if (out.size() == theta.size() && family.final.slope.size() == 0) return theta;
+  if (out.size() == theta.size() && family.final.slope.size() + family.final.offset.size() == 0) return theta;
   for (std::size_t k = 0; k < of.size(); ++k)
     out[of[k]] = family.final.log_lambda(static_cast<Index>(k), theta);
   if (p.elastic()) out[out.size() - 1] = theta[theta.size() - 1];

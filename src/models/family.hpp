@@ -43,6 +43,11 @@ Family family_of(const Prepared& prepared, std::string kind, const PenaltyMap& m
 /// rows, the last of the final model's.
 Family adaptive_family(const Prepared& prepared, const std::vector<Vec>& phi, const std::vector<Vec>& alone);
 
+/// Of a network: one penalty for each layer.
+Family layers_family(const Prepared& prepared);
+/// Further penalties of a network that begin where those of its layers are: log λ of layer l is larger by shifts[l].
+void shift_by_layers(const Prepared& prepared, Family& family, const Vec& shifts);
+
 /// What t has to be above one λ for all so that the penalty of those coefficients stays as it was, at this γ;
 /// the mean over the folds.
 double level_shift(const Prepared& prepared, const Family& family, const std::vector<Vec>& phi, double gamma);

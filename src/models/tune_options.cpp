@@ -46,8 +46,8 @@ Violations TuneOptions::validate() const {
   const std::string sizes = fmt::format("{}", fmt::join(layers, "-"));
   v.require(network || layers.empty(), "layers", sizes, "is for TuneOptions.model = mlp");
   for (const Index units : layers)
-    if (units < 1) {
-      v.require(false, "layers", sizes, "must be sizes of at least 1");
+    if (units < 1 || units > most_parameters) {
+      v.require(false, "layers", sizes, fmt::format("must be sizes of 1 to {}", most_parameters));
       break;
     }
   constexpr std::string_view ends = "must be ridge, logistic or softmax, for TuneOptions.model = mlp";

@@ -57,6 +57,12 @@ class Run {
   std::optional<double> between_values() const;
   Family choose();
   bool try_adaptive(bool differ);
+  bool try_layers();
+  /// By how much penalties lower the held-out losses of the best single λ, row by row: the mean with its standard error.
+  struct Gain {
+    double fall, error, rows;  // rows: that make up the spread
+  };
+  Gain gain_of(const Family& family, const bilevel::Summary& summary);
   bool test_score();
   Family asked_for() const;
   void add_prior(Family& family);
@@ -88,7 +94,7 @@ class Run {
   GridPoint best_;
   std::vector<Vec> best_phi_;  // of the folds
   Pilot pilot_;
-  std::optional<std::pair<Family, bilevel::Summary>> adaptive_;
+  std::optional<std::pair<Family, bilevel::Summary>> adaptive_;  // few numbers that were found while choosing
 };
 
 }  // namespace bilevel::models

@@ -339,9 +339,7 @@ Spectrum Certifier<V>::spectrum_here() {
   // so crowded that other means are cheaper.
   const bool large = n > options_.factor_limit;
   Spectrum spectrum = lanczos_spectrum(*curvature_, phases_.phi, options_.seed,
-                                       !trust_problem_ ? 3
-                                       : large         ? 8
-                                                       : 30,
+                                       trust_problem_ && !large ? 30 : 3,
                                        problem_.stop_token());
   result_.mu_source = result_.smoothness_source = "Lanczos";
   if (std::isnan(spectrum.smallest) && large && trust_problem_) {

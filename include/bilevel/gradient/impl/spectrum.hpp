@@ -34,10 +34,10 @@ Spectrum lanczos_spectrum(Curvature<V>& curvature, const V& like, std::uint64_t 
       like, seed, sweeps);
 }
 
-/// A lower bound of λ_min that holds with probability 1 − 10⁻⁶ over the random start, for spectra whose small end is too
+/// A lower bound of λ_min that holds with probability 1 − 10⁻⁴ over the random start, for spectra whose small end is too
 /// crowded for its eigenvector to be found: after k products of Lanczos' method, without restarts,
-///   λ_min ≥ ϑ_min − ε(λ_max − λ_min)  with  1.648·√n·exp(−√ε(2k − 1)) = 10⁻⁶
-/// (Kuczyński and Woźniakowski 1992, theorem 4.2, turned around). Stops where that is half of ϑ_min, or ϑ_min is not
+///   λ_min ≥ ϑ_min − ε(λ_max − λ_min)  with  1.648·√n·exp(−√ε(2k − 1)) = 10⁻⁴
+/// (Kuczyński and Woźniakowski 1992, theorem 4.2, turned around). Stops where that is at least ϑ_min/5, or ϑ_min is not
 /// positive, which is λ_min's upper bound then; unknown after `most` products. Of rounding errors it knows nothing.
 template <Vector V>
 Spectrum crowded_spectrum(Curvature<V>& curvature, const V& like, std::uint64_t seed, long most,
@@ -46,7 +46,7 @@ Spectrum crowded_spectrum(Curvature<V>& curvature, const V& like, std::uint64_t 
   Space<V>::random(seed, now);
   Space<V>::scale(1 / norm(now), now);
   Tridiagonal projected(most);
-  const double root = std::log(1.648e6 * std::sqrt(static_cast<double>(Space<V>::size(like))));
+  const double root = std::log(1.648e4 * std::sqrt(static_cast<double>(Space<V>::size(like))));
   double coupling = 0;
   for (long k = 1; k <= most && !stop_wanted(stop); ++k) {
     curvature.times(now, next);
@@ -59,7 +59,7 @@ Spectrum crowded_spectrum(Curvature<V>& curvature, const V& like, std::uint64_t 
     if (k % 32 == 0 || coupling == 0) {
       const auto [smallest, largest] = projected.extremes();
       const double missed = std::pow(root / static_cast<double>(2 * k - 1), 2) * (largest - smallest);
-      if (smallest <= 0 || missed <= 0.5 * smallest) return {smallest - (smallest > 0 ? missed : 0), largest};
+      if (smallest <= 0 || missed <= 0.8 * smallest) return {smallest - (smallest > 0 ? missed : 0), largest};
     }
     if (coupling == 0) return {};
     Space<V>::scale(1 / coupling, next);

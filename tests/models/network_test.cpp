@@ -1,0 +1,227 @@
+// Multilayer perceptrons on data: tuned, kept, predicted with, posed; and what makes no sense for them.
+
+#include <bilevel/models/tune.hpp>
+
+#include <cmath>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include <bilevel/data/make_dataset.hpp>
+#include <bilevel/gradient/sum_of_estimators.hpp>
+#include <bilevel/inner/make_inner_solver.hpp>
+#include <bilevel/models/diagnosis.hpp>
+#include <bilevel/models/problem.hpp>
+
+#include "models/folds.hpp"
+#include "refusal.hpp"
+#include "scratch.hpp"
+
+namespace bilevel::models {
+namespace network_test {
+
+using Mat = Eigen::MatrixXd;
+
+Mat features(Index rows, std::uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  std::normal_distribution<double> normal;
+  return Mat::NullaryExpr(rows, 4, [&] { return 3 + 2 * normal(engine); });
+}
+
+/// No linear model knows x₀x₁.
+Vec target(const Mat& x, double noise = 0.1) {
+  std::mt19937_64 engine(5);
+  std::normal_distribution<double> normal;
+  return Vec::NullaryExpr(x.rows(), [&](Index i) {
+    return 10 + (x(i, 0) - 3) * (x(i, 1) - 3) + 2 * std::sin(x(i, 2)) + noise * normal(engine);
+  });
+}
+
+data::Dataset regression(Index rows = 200, std::uint64_t seed = 1) {
+  const Mat x = features(rows, seed);
+  return data::make_dataset(x, target(x));
+}
+
+TuneOptions network(Penalty penalty = Penalty::per_layer) {
+  TuneOptions options;
+  options.model = Model::mlp;
+  options.layers = {6};
+  options.penalty = penalty;
+  options.validation = 0.3;
+  options.lower = -9;
+  options.upper = 1;
+  options.grid = 6;
+  return options;
+}
+
+/// What W·σ(…) gives, written out, from the saved parameters alone.
+double by_hand(const SavedModel& m, const Vec& x) {
+  const Index d = x.size(), units = m.layers[0];
+  double sum = m.coefficients[m.coefficients.size() - 1];
+  for (Index h = 0; h < units; ++h) {
+    double z = m.coefficients[d * units + h];
+    for (Index j = 0; j < d; ++j) z += x[j] * m.coefficients[j * units + h];
+    sum += std::tanh(z) * m.coefficients[(d + 1) * units + h];
+  }
+  return sum;
+}
+
+TEST(NetworkTuning, LearnsWhatNoLinearModelCanAndIsKept) {
+  const Tuned tuned = tune(regression(), network());
+  EXPECT_EQ(tuned.summary.status, Status::converged) << tuned.summary.message;
+  EXPECT_EQ(tuned.summary.certificate.verdict, Verdict::trusted) << tuned.summary.certificate.reason;
+  EXPECT_LE(tuned.chosen.validation_loss, tuned.grid.validation_loss);
+  TuneOptions linear;
+  linear.model = Model::ridge;
+  const Tuned ridge = tune(regression(), linear);
+  EXPECT_GT(*tuned.chosen.test->r2, 0.8);
+  EXPECT_LT(*ridge.chosen.test->r2, 0.4);
+
+  const Mat x = features(50, 9);
+  const Vec said = tuned.predict(x).values;
+  EXPECT_LT((said - target(x, 0)).norm(), 0.5 * (target(x, 0).array() - 10).matrix().norm());
+  for (Index i = 0; i < x.rows(); ++i) EXPECT_NEAR(said[i], by_hand(tuned.model, x.row(i)), 1e-10);
+  const std::string path = scratch("network.json");
+  tuned.save(path);
+  const SavedModel again = SavedModel::load(path);
+  EXPECT_EQ(again.layers, (std::vector<Index>{6}));
+  EXPECT_EQ(again.predict(x).values, said);
+  EXPECT_EQ(again.text(), tuned.model.text());
+}
+
+TEST(NetworkTuning, LossesAreThoseOfThePredictions) {
+  // Rows for the test that are known from outside.
+  TuningData data(regression());
+  const Mat x = features(80, 33);
+  data.test = data::make_dataset(x, target(x));
+  const Tuned tuned = tune(data, network(Penalty::global));
+  const Vec said = tuned.predict(x).values;
+  EXPECT_NEAR(tuned.chosen.test->loss, 0.5 * (said - target(x)).squaredNorm() / 80, 1e-10 * tuned.chosen.test->loss);
+}
+
+TEST(NetworkTuning, ClassesSparseRowsAndWeights) {
+  Mat x = features(240, 3);
+  x = (x.array() > 3).select(x, 0.0);
+  std::vector<std::string> labels;
+  for (Index i = 0; i < x.rows(); ++i)
+    labels.push_back((x(i, 0) > 0) == (x(i, 1) > 0) ? "same" : x(i, 2) > 0 ? "third" : "other");
+  data::Dataset table = data::make_dataset(x, labels);
+  table.weights = Vec::Ones(x.rows());
+  table.weights.head(20).setConstant(2);
+  TuneOptions options = network(Penalty::per_feature);
+  options.storage = data::Storage::sparse;
+  options.validation = {};
+  options.folds = 3;
+  options.iterations = 30;
+  const Prepared p = prepare(table, options);
+  EXPECT_TRUE(p.samples.matrix->sparse());
+  const Tuned tuned = tune(p, options);
+  EXPECT_TRUE(tuned.chosen.fitted);
+  EXPECT_GT(*tuned.chosen.test->accuracy, 0.8);
+  EXPECT_LE(tuned.chosen.validation_loss, tuned.grid.validation_loss);
+  const Predictions said = tuned.predict(x);
+  EXPECT_EQ(said.probabilities.cols(), 3);
+  EXPECT_LT((said.probabilities.rowwise().sum().array() - 1).abs().maxCoeff(), 1e-12);
+}
+
+/// The mean of folds with its prior against differences of order four of values alone.
+TEST(NetworkTuning, GradientOfAllFoldsAgreesWithDifferences) {
+  TuneOptions options = network(Penalty::per_feature);
+  options.validation = {};
+  options.folds = 3;
+  const Prepared p = prepare(regression(90), options);
+  const Posed posed = pose(p, options);
+  ASSERT_GT(posed.prior.precision, 0);
+  Folds folds(p);
+  Family family = family_of(p, "per-feature", p.penalties, p.hyperparameters);
+  family.prior = posed.prior;
+  const auto estimator = folds.estimator(family);
+  estimator->set_tolerances(1e-12, 1e-12);
+  const Vec theta = Vec::LinSpaced(posed.start.size(), -4, -3);
+  const Estimate<Vec> e = estimator->estimate(theta, {});
+  EXPECT_EQ(e.certificate.verdict, Verdict::trusted) << e.certificate.reason;
+  const std::vector<Vec> states = folds.apart(e.phi);
+  Vec differences(theta.size());
+  constexpr double step = 1e-3;
+  for (Index j = 0; j < theta.size(); ++j) {
+    const auto at = [&](double shift) {
+      Vec moved = theta;
+      moved[j] += shift * step;
+      return folds.value(folds.settle(moved, states, 1e-13, false)) + posed.prior.value(moved);
+    };
+    differences[j] = (8 * (at(1) - at(-1)) - (at(2) - at(-2))) / (12 * step);
+  }
+  EXPECT_LE((e.gradient - differences).norm(), 1e-7 * e.gradient.norm())
+      << e.gradient.transpose() << "\n"
+      << differences.transpose();
+}
+
+TEST(NetworkTuning, PenaltiesAreThoseAskedFor) {
+  TuneOptions options = network();
+  options.layers = {3, 2};
+  const auto penalties = [&](Penalty penalty) {
+    options.penalty = penalty;
+    return prepare(regression(), options);
+  };
+  // 4·3 + 3 and 3·2 + 2 weights and biases, and 2 weights.
+  const Index parameters = 4 * 3 + 3 + 3 * 2 + 2 + 2;
+  const Prepared layers = penalties(Penalty::per_layer);
+  EXPECT_EQ(layers.hyperparameters, (std::vector<std::string>{"layer 1", "layer 2", "layer 3"}));
+  EXPECT_EQ(std::count(layers.penalties.of.begin(), layers.penalties.of.end(), 1), 3 * 2 + 2);
+  for (const auto& [penalty, count] : {std::pair{Penalty::global, Index{1}}, std::pair{Penalty::per_layer, Index{3}},
+                                       std::pair{Penalty::per_feature, Index{4 + 1 + 2}},
+                                       std::pair{Penalty::per_parameter, parameters}}) {
+    const Prepared p = penalties(penalty);
+    EXPECT_EQ(p.penalties.count, count) << name(penalty);
+    EXPECT_EQ(static_cast<Index>(p.hyperparameters.size()), count) << name(penalty);
+    EXPECT_EQ(static_cast<Index>(p.penalties.of.size()), parameters) << name(penalty);
+  }
+}
+
+TEST(NetworkTuning, AutoAsksLayersThenFeatures) {
+  TuneOptions options = network(Penalty::automatic);
+  const Tuned tuned = tune(regression(), options);
+  ASSERT_GE(tuned.choice.answers.size(), 2u);
+  EXPECT_NE(tuned.choice.answers[0].find("Do features want different penalties?"), std::string::npos);
+  EXPECT_NE(tuned.choice.answers[1].find("Do layers want different penalties?"), std::string::npos);
+  EXPECT_LE(tuned.chosen.validation_loss, tuned.grid.validation_loss);
+  EXPECT_EQ(tuned.chosen.names.size(), static_cast<std::size_t>(tuned.chosen.log_lambda.size()));
+}
+
+TEST(NetworkTuning, DiagnosisLooksAtWhatMakesSense) {
+  const TuneOptions options = network();
+  const Prepared p = prepare(regression(), options);
+  const auto findings = diagnose(p, Vec::Constant(2, -4.0));
+  const auto of = [&](const std::string& name) {
+    return *std::find_if(findings.begin(), findings.end(), [&](const DataFinding& f) { return f.name == name; });
+  };
+  EXPECT_EQ(of("rows-per-coefficient").numbers[1].second, 4 * 6 + 6 + 6 + 1);
+  EXPECT_TRUE(of("penalties-told-apart").looked_at) << of("penalties-told-apart").sentence;
+}
+
+TEST(NetworkTuning, WhatMakesNoSenseIsRefused) {
+  const auto refused = [](TuneOptions options, const char* text) {
+    EXPECT_NE(refusal([&] { prepare(regression(), options); }).find(text), std::string::npos)
+        << refusal([&] { prepare(regression(), options); });
+  };
+  TuneOptions options = network();
+  options.layers = {4, 0};
+  refused(options, "TuneOptions.layers = 4-0 must be sizes");
+  options = network();
+  options.model = Model::ridge;
+  options.penalty = Penalty::global;
+  refused(options, "TuneOptions.layers = 6 is for TuneOptions.model = mlp");
+  options = TuneOptions{.model = Model::ridge, .penalty = Penalty::per_parameter};
+  refused(options, "per-parameter is for TuneOptions.model = mlp");
+  options = network();
+  options.last_layer = Model::lasso;
+  refused(options, "TuneOptions.last_layer = lasso must be ridge, logistic or softmax");
+  options = network(Penalty::per_class);
+  refused(options, "per-class is for softmax");
+  options = network();
+  options.layers = {4'000'000};
+  refused(options, "is a network of 24000001 parameters, more than 20000000");
+}
+
+}  // namespace network_test
+}  // namespace bilevel::models
