@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 SHAPES = [(1, 40), (40,), (40, 40), (40,), (40, 1), (1,)]
-INNER_RATE, OUTER_RATE, START = 0.01, 1e-3, 0.0  # of inner steps, of Adam, ρ
+INNER_RATE, OUTER_RATE, START = 0.01, 1e-3, math.log(0.01)  # of inner steps, of Adam, ρ
 
 
 def start(seed=1):
