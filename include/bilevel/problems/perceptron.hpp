@@ -8,6 +8,7 @@
 #include <bilevel/problem/units.hpp>
 #include <bilevel/problems/data_loss.hpp>
 #include <bilevel/problems/penalty_map.hpp>
+#include <bilevel/space/eigen.hpp>
 
 namespace bilevel::problems {
 
