@@ -84,7 +84,6 @@ Violations LearnerOptions::validate() const {
   Violations v("learner");
   for (const long each : layers)
     v.require(each >= 1 && each <= most, "layers", each, fmt::format("must lie in 1 … {}", most));
-  v.require(!layers.empty(), "layers", "()", "must hold a layer at least");
   v.require(filters >= 1 && filters <= 4096, "filters", filters, "must lie in 1 … 4096");
   v.require(blocks >= 1 && blocks <= 8, "blocks", blocks, "must lie in 1 … 8");
   v.require(embedding >= 1 && embedding <= 4096, "embedding", embedding, "must lie in 1 … 4096");

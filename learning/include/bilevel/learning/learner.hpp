@@ -35,7 +35,7 @@ Strengths strengths_of(std::string_view name);
 /// unit and pooling by 2), else layers of units.
 struct LearnerOptions {
   LearnerKind kind = LearnerKind::center;
-  std::vector<long> layers = {40, 40};  ///< units of each hidden layer
+  std::vector<long> layers = {40, 40};  ///< units of each hidden layer; none: a linear model
   long filters = 64, blocks = 4;        ///< of the convolutional network
   std::optional<Unit> unit = {};        ///< empty: tanh for layers; relu for heads on pictures, else silu
   Strengths strengths = Strengths::weights;  ///< of center
