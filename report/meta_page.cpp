@@ -161,8 +161,9 @@ Json picture_items(const Reading& task, const Reading& all, bool answered) {
     Json item{{"width", task.at("width").json()},
               {"height", task.at("height").json()},
               {"pixels", each.text("pixels")}};
-    item["caption"] =
-        answered ? fmt::format("{} → {}", own, word_or_empty(each, "after")) : fmt::format("class {}", own);
+    item["caption"] = answered ? fmt::format("{}: {} → {}", own, word_or_empty(each, "before"),
+                                             word_or_empty(each, "after"))
+                               : fmt::format("class {}", own);
     if (answered) item["status"] = own == word_or_empty(each, "after") ? "right" : "wrong";
     items.push_back(std::move(item));
   }
@@ -188,9 +189,10 @@ void add_tasks(Json& sections, const Reading& root) {
           {{"type", "images"},
            {"title", "What it says of others"},
            {"items", picture_items(task, task.at("query"), true)},
-           {"caption", fmt::format("Class → answer. {} of all are right, {} before it had adapted.",
-                                   percent_word(number_or_nan(task, "judged_after")),
-                                   percent_word(number_or_nan(task, "judged_before")))}});
+           {"caption",
+            fmt::format("Class: answer before → after it had adapted. {} of all are right, {} were before.",
+                        percent_word(number_or_nan(task, "judged_after")),
+                        percent_word(number_or_nan(task, "judged_before")))}});
     }
   }
   add_section(sections, "tasks", "Single tasks, before and after", std::move(blocks));

@@ -1,6 +1,7 @@
 #include "meta.hpp"
 
 #include <charconv>
+#include <cmath>
 #include <memory>
 
 #include <bilevel/learning/meta_learn.hpp>
@@ -109,6 +110,7 @@ void print_head(const TaskData& data, const MetaOptions& o) {
 }
 
 std::string measure(const Mean& mean, bool classes) {
+  if (std::isnan(mean.value)) return "not known";
   return classes ? fmt::format("{:.2f} ± {:.2f} %", 100 * mean.value, 100 * mean.standard_error)
                  : fmt::format("{:.4f} ± {:.4f}", mean.value, mean.standard_error);
 }
@@ -144,7 +146,10 @@ void print_end(const MetaLearned& r, bool classes) {
         "certified",
         fmt::format("while it learned {} gradients: {} trusted, {} doubtful, {} untrusted",
                     r.certified.count(), r.certified.trusted, r.certified.doubtful, r.certified.untrusted));
-  print_entry("time", fmt::format("{:.1f} s in all, {:.2f} ms a step", r.seconds, 1e3 * r.seconds_per_step));
+  print_entry("time", fmt::format("{:.1f} s in all{}", r.seconds,
+                                  std::isnan(r.seconds_per_step)
+                                      ? std::string()
+                                      : fmt::format(", {:.2f} ms a step", 1e3 * r.seconds_per_step)));
   for (const std::string& warning : r.warnings) print_entry("warning", as_flags(warning), Colour::yellow);
 }
 
@@ -254,7 +259,7 @@ void add_method_options(CLI::App& command, MetaArguments& a) {
            "unrolled, …",
            "NAME")
       ->capture_default_str();
-  method.add("--beta", o.beta, "Strength of the nudge of ep-… (default: a tenth, a task)", "X");
+  method.add("--beta", o.beta, "Strength of the nudge of ep-… (default: a hundredth, a task)", "X");
   method.add(
       "--inner", o.adaptation.inner,
       "Steps of adaptation: barzilai-borwein (default), gradient-descent, heavy-ball, nesterov or adam",

@@ -232,6 +232,7 @@ MetaLearned LearningRun::run() {
   const at::NoGradGuard guard;
   if (c_.resume && std::filesystem::exists(c_.checkpoint)) take_up();
   result_.status = Status::converged;
+  if (kept_.good_theta.empty()) kept_.good_theta = numbers_of(theta_);
   bool going = !kept_.curve.empty() || look();
   while (going && kept_.step < o_.steps) {
     if (const auto why = stop_.wanted()) {

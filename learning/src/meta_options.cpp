@@ -22,6 +22,10 @@ MetaOptions resolve(MetaOptions o, const TaskForm& form) {
   o.validate().throw_if_any();
   const Learner learner(o.learner, form);
   o.learner = learner.options();
+  // Nudged phases are told from free ones once these have settled.
+  if (o.adaptation.inner_steps == 0 && nudges(estimator_named(o.estimator))) o.adaptation.inner_steps = 60;
+  if (o.adaptation.inner.empty() && differentiates_steps(estimator_named(o.estimator)))
+    o.adaptation.inner = "nesterov";
   o.adaptation = resolve(o.adaptation, learner);
   const bool heads = o.learner.kind == LearnerKind::heads;
   if (o.tasks == 0) o.tasks = form.pictures() ? 16 : 25;
@@ -30,7 +34,7 @@ MetaOptions resolve(MetaOptions o, const TaskForm& form) {
   if (o.adjoint_steps == 0) o.adjoint_steps = heads ? 16 : 20;
   if (o.adjoint_tolerance == 0) o.adjoint_tolerance = 1e-3;
   // The outer loss is a mean over the tasks, of which each takes its share of the nudge.
-  if (o.beta == 0) o.beta = 0.1 * static_cast<double>(o.tasks);
+  if (o.beta == 0) o.beta = 0.01 * static_cast<double>(o.tasks);
   return o;
 }
 

@@ -51,7 +51,7 @@ AdaptationOptions resolve(const AdaptationOptions& options, const Learner& learn
   if (o.inner_steps == 0) o.inner_steps = convex ? 16 : 30;
   // Heads are convex with constants that are known: a step of 0 follows from them at every θ.
   if (o.inner_rate == 0 && o.inner == taskwise) o.inner_rate = 0.1;
-  if (o.inner_rate == 0 && !convex) o.inner_rate = o.inner == "adam" ? 0.1 : 0.02;
+  if (o.inner_rate == 0 && !convex) o.inner_rate = o.inner == "adam" ? 0.05 : 0.005;
   return o;
 }
 
