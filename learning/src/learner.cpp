@@ -311,35 +311,50 @@ Tensor Learner::allowed(const Tensor& log_strength) const {
 
 /// The parts of what tasks × weights holds.
 Tensors Learner::own_weights(const Tensor& all) const {
-  Tensors parts;
-  std::int64_t at = 0;
-  for (const Part& each : network_) {
+  std::vector<std::int64_t> sizes;
+  for (const Part& each : network_) sizes.push_back(size_of(each.shape));
+  Tensors parts = all.split_with_sizes(sizes, 1);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
     std::vector<std::int64_t> shape{all.size(0)};
-    shape.insert(shape.end(), each.shape.begin(), each.shape.end());
-    const std::int64_t count = size_of(each.shape);
-    parts.push_back(all.narrow(1, at, count).reshape(shape));
-    at += count;
+    shape.insert(shape.end(), network_[i].shape.begin(), network_[i].shape.end());
+    parts[i] = parts[i].view(shape);
   }
   return parts;
 }
 
 Tensors Learner::prepare(const Tensors& theta, const Tasks& tasks) const {
-  if (options_.kind != LearnerKind::heads) return theta;
-  // One pass for all rows. The length of a row of features is about 1 whatever their number.
-  const Tensor x = at::cat({tasks.support_x, tasks.query_x}, 1);
-  const Tensor plain = features(theta, x, nullptr) / std::sqrt(static_cast<double>(features_));
-  const Tensor rows = at::cat({plain, at::ones_like(plain.narrow(2, 0, 1))}, 2);
-  const std::int64_t support = tasks.support_x.size(1);
-  return {rows.narrow(1, 0, support), rows.narrow(1, support, rows.size(1) - support),
-          theta[theta.size() - 2], theta.back()};
+  const auto in_a_row = [&] {
+    Tensors rows;
+    for (std::size_t i = 0; i < network_.size(); ++i) rows.push_back(theta[i].flatten());
+    return at::cat(rows);
+  };
+  switch (options_.kind) {
+    case LearnerKind::center:
+      return {in_a_row(), allowed(theta.back())};
+    case LearnerKind::gain: {
+      Tensors prepared(theta.begin(), theta.end() - 1);
+      prepared.push_back(allowed(theta.back()));
+      return prepared;
+    }
+    case LearnerKind::heads: {
+      // One pass for all rows. The length of a row of features is about 1 whatever their number.
+      const Tensor x = at::cat({tasks.support_x, tasks.query_x}, 1);
+      const Tensor plain = features(theta, x, nullptr) / std::sqrt(static_cast<double>(features_));
+      const Tensor rows = at::cat({plain, at::ones_like(plain.narrow(2, 0, 1))}, 2);
+      const std::int64_t support = tasks.support_x.size(1);
+      return {rows.narrow(1, 0, support), rows.narrow(1, support, rows.size(1) - support),
+              allowed(theta[theta.size() - 2]), theta.back().exp()};
+    }
+    case LearnerKind::hypernetwork:
+      return {in_a_row(), theta.back().view({options_.embedding, weights_})};
+  }
+  return {};
 }
 
 /// tasks × weights, of a learner whose tasks have weights of their own.
 Tensor Learner::weights_of_tasks(const Tensor& phi, const Tensors& prepared) const {
-  Tensors shared;
-  for (std::size_t i = 0; i < network_.size(); ++i) shared.push_back(prepared[i].flatten());
-  return options_.kind == LearnerKind::center ? at::cat(shared) + phi * allowed(prepared.back())
-                                              : at::addmm(at::cat(shared), phi, prepared.back());
+  return options_.kind == LearnerKind::center ? prepared[0] + phi * prepared[1]
+                                              : at::addmm(prepared[0], phi, prepared[1]);
 }
 
 Tensor Learner::outputs(const Tensor& phi, const Tensors& prepared, const Tensor& x, bool query) const {
@@ -348,25 +363,24 @@ Tensor Learner::outputs(const Tensor& phi, const Tensors& prepared, const Tensor
     case LearnerKind::hypernetwork:
       return network(own_weights(weights_of_tasks(phi, prepared)), x, nullptr);
     case LearnerKind::gain: {
-      const Tensor moved = phi * allowed(prepared.back());
-      const std::int64_t units = moved.size(1) / 2;
-      const Modulation gains{moved.narrow(1, 0, units), moved.narrow(1, units, units)};
+      const Tensors parts = (phi * prepared.back()).chunk(2, 1);
+      const Modulation gains{parts[0], parts[1]};
       return network(prepared, x, &gains);
     }
     case LearnerKind::heads: {
-      const Tensor read_out = (phi * allowed(prepared[2])).transpose(1, 2);
-      const Tensor out = at::bmm(prepared[query ? 1 : 0], read_out);
+      const Tensor out = at::bmm(prepared[query ? 1 : 0], (phi * prepared[2]).transpose(1, 2));
       // Queries are judged by probabilities as sharp as is best for them.
-      return query && form_.classes ? out * prepared[3].exp() : out;
+      return query && form_.classes ? out * prepared[3] : out;
     }
   }
   return {};
 }
 
-/// One number a task: the mean over its rows.
+/// A sum over the tasks, of means over their rows.
 Tensor Learner::loss(const Tensor& outputs, const Tensor& targets) const {
-  if (!form_.classes) return (outputs - targets).pow(2).sum(2).mean(1);
-  return -(targets * at::log_softmax(outputs, 2)).sum(2).mean(1);
+  const Tensor sum = form_.classes ? -(targets * at::log_softmax(outputs, 2)).sum()
+                                   : at::mse_loss(outputs, targets, at::Reduction::Sum);
+  return sum / static_cast<double>(outputs.size(1));
 }
 
 /// The same of the support rows, or of those of the query.
@@ -376,17 +390,17 @@ Tensor Learner::losses(const Tensor& phi, const Tensors& prepared, const Tasks& 
   if (own && !form_.pictures() && options_.unit == Unit::tanh && LayeredLoss::suits(phi)) {
     LayeredLoss layered{{static_cast<long>(size_of(form_.input))}, form_.classes};
     layered.sizes.insert(layered.sizes.end(), units_.begin(), units_.end());
-    return layered(weights_of_tasks(phi, prepared), x, y);
+    return layered(weights_of_tasks(phi, prepared), x, y).sum();
   }
   return loss(outputs(phi, prepared, x, query), y);
 }
 
 Tensor Learner::inner(const Tensor& phi, const Tensors& prepared, const Tasks& tasks) const {
-  return losses(phi, prepared, tasks, false).sum() + 0.5 * phi.pow(2).sum();
+  return losses(phi, prepared, tasks, false) + 0.5 * phi.pow(2).sum();
 }
 
 Tensor Learner::outer(const Tensor& phi, const Tensors& prepared, const Tasks& tasks) const {
-  return losses(phi, prepared, tasks, true).mean();
+  return losses(phi, prepared, tasks, true) / static_cast<double>(phi.size(0));
 }
 
 Tensor Learner::answers(const Tensor& phi, const Tensors& prepared, const Tasks& tasks) const {
@@ -398,8 +412,8 @@ Tensor Learner::answers(const Tensor& phi, const Tensors& prepared, const Tasks&
 Constants Learner::constants(const Tensors& prepared) const {
   if (!convex()) return {};
   const double bend = form_.classes ? 0.5 : 2;
-  const Tensor allowed = at::exp(-prepared[2]);
-  const Tensor judged = form_.classes ? allowed * at::exp(2 * prepared[3]) : allowed;
+  const Tensor allowed = prepared[2].pow(2);
+  const Tensor judged = form_.classes ? allowed * prepared[3].pow(2) : allowed;
   const auto tasks = static_cast<double>(prepared[0].size(0));
   const Tensor both =
       at::cat({bend * allowed * largest_gram(prepared[0]), bend / tasks * judged * largest_gram(prepared[1])})

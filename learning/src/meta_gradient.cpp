@@ -64,10 +64,6 @@ Tensors MetaGradient::views(const Tensor& theta) const {
 
 SingleTensor MetaGradient::prepare(const Tensor& theta, bool with_graph) {
   leaves_ = views(theta);
-  if (!learner_.convex()) {
-    prepared_ = leaves_;
-    return SingleTensor(theta);
-  }
   const at::AutoGradMode recorded(with_graph);
   if (with_graph)
     for (Tensor& each : leaves_) each = each.detach().set_requires_grad(true);
@@ -79,7 +75,6 @@ SingleTensor MetaGradient::prepare(const Tensor& theta, bool with_graph) {
 Estimate<SingleTensor> MetaGradient::estimate(const Tensor& theta) {
   const SingleTensor at = prepare(theta, true);
   Estimate<SingleTensor> e = fast_.estimator->estimate(at, {});
-  if (!learner_.convex()) return e;
   // From what adaptation reads to θ: ∇θ = (∂prepared/∂θ)ᵀ·∇.
   Tensors outputs, weights;
   const Tensors slopes = problem_->theta_list(e.gradient);
@@ -96,10 +91,9 @@ Estimate<SingleTensor> MetaGradient::estimate(const Tensor& theta) {
 
 Estimate<SingleTensor> MetaGradient::certified(const Tensor& theta) {
   if (!certifying_.estimator) {
-    if (learner_.convex())
-      whole_ = std::make_unique<torch::Losses<SingleTensor>>(adaptation<SingleTensor>(
-          learner_, tasks_, views(theta), {.look_first = false, .graphs = torch::Graphs::none}));
-    certifying_ = method(whole_ ? *whole_ : *problem_, true);
+    whole_ = std::make_unique<torch::Losses<SingleTensor>>(adaptation<SingleTensor>(
+        learner_, tasks_, views(theta), {.look_first = false, .graphs = torch::Graphs::none}));
+    certifying_ = method(*whole_, true);
   }
   return certifying_.estimator->estimate(SingleTensor(theta), {});
 }

@@ -41,7 +41,7 @@ class MetaGradient {
     std::unique_ptr<Estimator<SingleTensor>> estimator;
   };
   Method method(torch::Losses<SingleTensor>& problem, bool certificate) const;
-  /// What adaptation reads at this θ, as one row; with a graph back to θ where it is not θ itself.
+  /// What adaptation reads at this θ, as one row; the parts with a graph back to θ if that is wanted.
   SingleTensor prepare(const Tensor& theta, bool with_graph);
 
   const Learner learner_;

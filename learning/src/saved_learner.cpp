@@ -48,7 +48,7 @@ AdaptationOptions resolve(const AdaptationOptions& options, const Learner& learn
   AdaptationOptions o = options;
   const bool convex = learner.convex();
   if (o.inner.empty()) o.inner = taskwise;
-  if (o.inner_steps == 0) o.inner_steps = convex ? 16 : 30;
+  if (o.inner_steps == 0) o.inner_steps = convex ? 16 : 20;
   // Heads are convex with constants that are known: a step of 0 follows from them at every θ.
   if (o.inner_rate == 0 && o.inner == taskwise) o.inner_rate = 0.1;
   if (o.inner_rate == 0 && !convex) o.inner_rate = o.inner == "adam" ? 0.05 : 0.005;

@@ -61,8 +61,9 @@ class Learner {
   Tensors initial_theta(std::uint64_t seed) const;
   std::vector<std::int64_t> phi_shape(long tasks) const;
 
-  /// What adaptation reads of θ, computed once for all its steps: features of the rows for `heads`, else θ.
-  /// The losses below are functions of it; to θ leads one backward pass through here.
+  /// What adaptation reads of θ, computed once for all its steps: features of the rows for `heads`, weights
+  /// in a row, lengths that the regulariser allows. The losses below are functions of it; to θ leads one
+  /// backward pass through here.
   Tensors prepare(const Tensors& theta, const Tasks& tasks) const;
   Tensor inner(const Tensor& phi, const Tensors& prepared, const Tasks& tasks) const;
   Tensor outer(const Tensor& phi, const Tensors& prepared, const Tasks& tasks) const;
@@ -70,7 +71,7 @@ class Learner {
   /// logarithms of probabilities up to a constant.
   Tensor answers(const Tensor& phi, const Tensors& prepared, const Tasks& tasks) const;
 
-  /// Whether L_in is convex in φ, and what is then known of it.
+  /// Whether L_in is convex in φ; its constants are known then.
   bool convex() const { return options_.kind == LearnerKind::heads; }
   Constants constants(const Tensors& prepared) const;
 
