@@ -140,7 +140,8 @@ inline double accuracy(Parts& parts, const Tensor& x, const Tensor& y, Layer* la
 }
 
 /// Epochs of Adam with a rate that falls to zero as a cosine. depth 0: the equilibrium. A step whose gradient
-/// is not to be trusted at all is not taken.
+/// is not to be trusted at all is not taken; an epoch
+/// without a step is the last.
 inline Json train(Parts& parts, const Data& d, const Settings& s, long depth) {
   // Numbers of ten bits would not let residuals fall below a thousandth.
   at::globalContext().setAllowTF32CuDNN(false);
@@ -209,10 +210,11 @@ inline Json train(Parts& parts, const Data& d, const Settings& s, long depth) {
                               residual, e["largest_radius"].get<double>(), e["trusted"].get<long>(), batches)
                 : "");
     epochs.push_back(std::move(e));
+    if (settles && verdicts[bilevel::Verdict::untrusted] == batches) break;  // nothing is learned any more
   }
   return {{"depth", depth},
           {"test_accuracy", epochs.back()["test_accuracy"]},
-          {"seconds_a_step", seconds / static_cast<double>(batches * s.epochs)},
+          {"seconds_a_step", seconds / static_cast<double>(batches * static_cast<long>(epochs.size()))},
           {"epochs", std::move(epochs)}};
 }
 

