@@ -10,7 +10,7 @@ namespace network_decay_test {
 using namespace program;
 
 const std::string settings =
-    " --model mlp --layers 4-3 --penalty per-layer --validation 0.3 --bounds=-8:0 --grid 5 --prior-width inf";
+    " --model mlp --layers 4-3 --penalty per-layer --validation 0.3 --bounds=-8:0 --grid 5";
 
 TEST(NetworkDecay, IsTunedReportedAndPredictedWith) {
   const std::string data = data_file("network.csv", 150, "3", 6), model = scratch("mlp.json"),
