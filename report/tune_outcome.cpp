@@ -177,7 +177,8 @@ double Outcome::on_test(const char* key) const {
 
 std::string unit_of(const std::string& penalty) {
   static const std::map<std::string, std::string> units{
-      {"per-feature", "feature"}, {"per-group", "group"}, {"per-class", "class"}};
+      {"per-feature", "feature"}, {"per-group", "group"}, {"per-class", "class"},
+      {"per-layer", "layer"},     {"per-parameter", "weight"}};
   const auto found = units.find(penalty);
   return found == units.end() ? "" : found->second;
 }

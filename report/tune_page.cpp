@@ -175,6 +175,14 @@ void add_penalties(Json& sections, const Reading& root) {
       std::count_if(all.begin(), all.end(), [](const Penalty& one) { return std::isfinite(one.log_lambda); });
   const std::size_t drawn = static_cast<std::size_t>(finite);  // those without a number are the last
   if (drawn > most_named) blocks.push_back(profile_chart({all.begin(), all.begin() + finite}));
+  if (const auto images = root.find("images"); images && images->size() > 0) {
+    Json items = Json::array();
+    for (const Reading image : *images) items.push_back(image.json());
+    blocks.push_back({{"type", "images"},
+                      {"title", "The penalty of each pixel"},
+                      {"items", std::move(items)},
+                      {"caption", "The darker, the more freely a pixel is used. Pixels that never change are paper."}});
+  }
   if (drawn > 1) blocks.push_back(named_chart(all, drawn > most_named ? named_of_many : drawn, unit));
 
   Json rows = Json::array();

@@ -10,6 +10,7 @@
 #include <bilevel/problems/perceptron.hpp>
 
 #include "coordinate_descent.hpp"
+#include "leaves_saddles.hpp"
 
 namespace bilevel::models {
 namespace {
@@ -38,6 +39,15 @@ bool forms_hessian(const PenalisedModel& model) {
 }
 bool forms_hessian(const Perceptron&) {
   return false;
+}
+
+std::unique_ptr<bilevel::InnerSolver<Vec>> solver_of(PenalisedModel& model) {
+  if (!forms_hessian(model)) return bilevel::make_inner_solver<Vec>("trust-region", model);
+  return std::make_unique<bilevel::Minimiser<Vec>>(
+      model, std::make_unique<bilevel::Newton<Vec>>(bilevel::NewtonOptions{.keep_factor = true}));
+}
+std::unique_ptr<bilevel::InnerSolver<Vec>> solver_of(Perceptron& model) {
+  return std::make_unique<LeavesSaddles>(model);
 }
 
 RowHypergradients::Gradients row_gradients(PenalisedModel& model, const Vec& phi) {
@@ -72,10 +82,7 @@ class SmoothFold final : public FoldModel {
         adjoint_name_(forms_hessian(model_)                  ? "direct"
                       : std::is_same_v<Smooth, Perceptron> ? "cg"
                                                              : "cg-jacobi"),
-        inner_(forms_hessian(model_) ? std::make_unique<bilevel::Minimiser<Vec>>(
-                                           model_, std::make_unique<bilevel::Newton<Vec>>(
-                                                       bilevel::NewtonOptions{.keep_factor = true}))
-                                     : bilevel::make_inner_solver<Vec>(inner_name_, model_)) {}
+        inner_(solver_of(model_)) {}
 
   void use(PenaltyMap penalties) override { model_.set_penalty_map(std::move(penalties)); }
 

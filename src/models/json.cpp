@@ -118,6 +118,30 @@ Json coefficient_list(const Prepared& p, const Tuned& r) {
   return list;
 }
 
+/// Where features are pixels: log λ of the weights that leave each, ink where it is small.
+Json penalty_pictures(const Prepared& p, const Tuned& r) {
+  Json list = Json::array();
+  if (!p.image || r.chosen.log_lambda.size() < p.penalties.count || p.penalties.count < 2) return list;
+  const auto features = static_cast<Index>(p.columns.size()), width = p.shape().units(0);
+  Vec means = Vec::Zero(features);
+  for (Index k = 0; k < features * width; ++k)
+    means[k / width] +=
+        r.chosen.log_lambda[p.penalties.of[static_cast<std::size_t>(k)]] / static_cast<double>(width);
+  const double least = means.minCoeff(), spread = means.maxCoeff() - least;
+  if (!(spread > 0)) return list;
+  std::vector<unsigned char> bytes(static_cast<std::size_t>(p.image->first * p.image->second), 0);
+  for (Index j = 0; j < features; ++j)
+    bytes[static_cast<std::size_t>(p.columns[static_cast<std::size_t>(j)])] =
+        static_cast<unsigned char>(std::lround(255 * (1 - (means[j] - least) / spread)));
+  std::string pixels;
+  bilevel::append_base64(bytes.data(), bytes.size(), pixels);
+  list.push_back({{"width", p.image->second},
+                  {"height", p.image->first},
+                  {"pixels", std::move(pixels)},
+                  {"caption", fmt::format("log λ from {:.2f} (ink) to {:.2f} (paper)", least, least + spread)}});
+  return list;
+}
+
 Json describe_choice(const Choice& c) {
   Json j{{"kind", c.kind}, {"gamma", known(c.gamma)}, {"score", nullptr}};
   if (c.score)
@@ -222,6 +246,7 @@ std::string as_json(const Prepared& p, const TuneOptions& options, const Tuned& 
   j["test"] = r.chosen.test ? described(*r.chosen.test) : Json(nullptr);
   if (r.chosen.test) j["test"]["difference_error"] = finite_or_null(r.test_difference_error);
   j["penalties"] = penalty_list(r);
+  j["images"] = penalty_pictures(p, r);
   j["coefficients"] = coefficient_list(p, r);
   // Of a run that ended early some models are empty.
   const auto baseline = [&](const Fitted& f) {
