@@ -33,7 +33,8 @@ QuadraticProgramSolution VariationalInequality::natural_step(const Vec& phi, con
   free_.residual(phi, theta, force_);
   if (pull_ > 0) force_ += pull_ * (phi - anchor_);
   if (!force_.allFinite()) return {};
-  return nearest_step(constraints_, phi, step_ * force_, free_.stop_token());
+  // Whole or not at all: solvers look at the stop token between residuals.
+  return nearest_step(constraints_, phi, step_ * force_, nullptr);
 }
 
 void VariationalInequality::residual(const Vec& phi, const Vec& theta, Vec& out) {
@@ -88,7 +89,12 @@ class VariationalInequality::Following final : public InnerSolver<Vec> {
       share *= near.status == Status::stalled ? 10 : 0.3;
       proximal = near.phi;
       add(near, s);
-      if (near.status == Status::stalled || !succeeded(near.status)) continue;
+      if (near.status == Status::stalled) continue;
+      if (!succeeded(near.status)) {
+        s.status = near.status;
+        s.message = near.message;
+        break;
+      }
       Solution<Vec> next = inner_->solve(theta, beta, proximal);
       add(s, next);
       s = std::move(next);

@@ -357,6 +357,23 @@ TEST(VariationalInequality, RefusesWhatNothingSatisfies) {
   EXPECT_THROW(VariationalInequality{wrong}, InvalidInput);
 }
 
+TEST(VariationalInequality, AnInterruptionIsOne) {
+  // With more limits than elements proximal points are needed, and they hear of it too.
+  const Programme p = programme(4, 5, 40);
+  for (const int most : {0, 3, 10, 30, 100}) {
+    SCOPED_TRACE(most);
+    int looks = 0;
+    const StopToken stop([&] { return ++looks > most; });
+    auto free = make_problem(p);
+    VariationalInequality held(free);
+    held.obey(&stop);
+    const Solution<Vec> s = held.solver(NewtonKrylovOptions{}, {.gradient_tolerance = 1e-12})
+                                ->solve(p.theta, 0, held.initial_phi());
+    EXPECT_EQ(s.status, Status::interrupted) << s.message;
+    EXPECT_TRUE(s.phi.allFinite());
+  }
+}
+
 TEST(VariationalInequality, NamesNaN) {
   Game g = game(1, 4, 2);
   g.held = PhiConstraints::box(Vec::Zero(4), Vec());

@@ -48,7 +48,7 @@ class VariationalInequality final : public Equilibrium<Eigen::VectorXd> {
   /// From now on P is the nearest point in the affine hull of the face that this state is on, so that what
   /// looks around the state, as certificates do, meets no other face.
   void hold(const Vec& phi, const Vec& theta);
-  void release() { held_ = false; }
+  void release() { held_ = false, pull_ = 0; }
   /// newton-krylov, or another solver of residuals, that holds the face of every state that it settles in.
   /// Where it stalls it is led by proximal points, which converge for every monotone F: each settles
   /// F + κ(φ − the last one) and is where the solver starts anew. This object must outlive it.
