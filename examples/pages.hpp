@@ -6,12 +6,16 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
 #include <bilevel/files/atomic_file.hpp>
+#if __has_include(<report/page.hpp>)
 #include <report/page.hpp>
+#endif
 
 namespace pages {
 
-using report::Json;
+using Json = nlohmann::ordered_json;
 
 /// One curve, or one set of bars where `categories` are given and the values are numbers.
 struct Series {
@@ -67,9 +71,13 @@ inline std::optional<Flags> flags(int argc, char** argv) {
 }
 
 /// Writes the page where a file was named. Exit code 0, or 2 after saying what the matter is.
-inline int write(const Flags& flags, const Json& page) {
+inline int write(const Flags& flags, [[maybe_unused]] const Json& page) {
   if (flags.report.empty()) return 0;
+#if __has_include(<report/page.hpp>)
   const std::string why = bilevel::replace_file(flags.report, report::render(page));
+#else
+  const std::string why = "--report: built without reports, which come with BILEVEL_APPS=ON";
+#endif
   if (!why.empty()) fmt::print(stderr, "{}\n", why);
   return why.empty() ? 0 : 2;
 }

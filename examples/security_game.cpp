@@ -78,8 +78,7 @@ struct Game {
   }
   /// Where one's gain is the other's loss v, the best coverage against the smoothed answer. With k targets
   /// covered a = (earned − mean)/ε + 1/k; the slope v_i(2a_i − 1/k) of the loss is the same for all of them:
-  ///   a_i = (ν/v_i + 1/k)/2,  ν = 1/Σ 1/v_i,  c_i = 1 − (τ + εa_i)/v_i,  τ so that Σc_i is all that there
-  ///   is.
+  ///   a_i = (ν/v_i + 1/k)/2,  ν = 1/Σ 1/v_i,  c_i = 1 − (τ + εa_i)/v_i,  τ so that Σc_i = patrols.
   Vec smoothed_zero_sum() const {
     const Vec v = gain, one = (level().array() > 0).cast<double>(), inverse = one.cwiseQuotient(v);
     const Vec a = 0.5 * (inverse / inverse.sum() + one / one.sum());
@@ -91,15 +90,14 @@ struct Game {
 /// The best θ at two strengths of smoothing, and what its course towards none leads to.
 Json play(const char* what, Game game, bool zero_sum) {
   const Vec equilibrium = game.level();
-  const Eigen::Index target = game.least_costly(equilibrium);
+  const auto target = game.least_costly(equilibrium), free = game.size() - 1;
   Vec coverage[2], attack;
   Json runs = Json::array();
   fmt::print("{}\n", what);
   for (int i = 0; i < 2; ++i) {
     game.smooth = 0.2 / (1 + i);
-    const auto m = game.size() - 1;
-    const bilevel::Summary s =
-        bilevel::minimise(game, {.outer = {.gradient_tolerance = 1e-7, .box = {Vec::Zero(m), Vec::Ones(m)}}});
+    const bilevel::Summary s = bilevel::minimise(
+        game, {.outer = {.gradient_tolerance = 1e-7, .box = {Vec::Zero(free), Vec::Ones(free)}}});
     coverage[i] = game.coverage(s.theta), attack = s.phi;
     const Vec expected = zero_sum ? game.smoothed_zero_sum() : game.level(game.smooth, target);
     fmt::print("  smoothing {}: {}{}, {}; the coverage of its closed form to 1e-6: {}\n", game.smooth,
@@ -115,28 +113,32 @@ Json play(const char* what, Game game, bool zero_sum) {
   const Vec without = 2 * coverage[1] - coverage[0];
   fmt::print("  without smoothing: the equilibrium to 1e-6: {}\n", (without - equilibrium).norm() <= 1e-6);
 
-  std::vector<std::string> names;
-  for (Eigen::Index i = 0; i < game.size(); ++i) names.push_back(fmt::format("target {}", i + 1));
+  const Vec mixed = (equilibrium.array() > 0).cast<double>() / game.gain.array();
+  const Vec surest = zero_sum ? Vec(mixed / mixed.sum()) : Vec(Vec::Unit(game.size(), target));
+  const std::vector<std::string> names{"target 1", "2", "3", "4", "5", "6"};
   const auto list = [](const Vec& x) { return Json(std::vector<double>(x.begin(), x.end())); };
-  return pages::section(what, {pages::chart("Coverage", "", "share of the time",
-                                            {{"learned, smoothing 0.1", list(coverage[1]), "bars"},
-                                             {"without smoothing", list(without), "bars"},
-                                             {"equilibrium", list(equilibrium), "bars"}},
-                                            {}, names),
-                               pages::chart("Attack", "", "probability",
-                                            {{"answer, smoothing 0.1", list(attack), "bars"}}, {}, names),
-                               pages::table({"smoothing", "loss of the defender",
-                                             "distance to the equilibrium", "gradients", "verdict"},
-                                            runs)});
+  return pages::section(
+      what,
+      {pages::chart("Coverage", "", "share of the time",
+                    {{"learned, smoothing 0.1", list(coverage[1]), "bars"},
+                     {"without smoothing", list(without), "bars"},
+                     {"equilibrium", list(equilibrium), "bars"}},
+                    {}, names),
+       pages::chart("Attack", "", "probability",
+                    {{"answer, smoothing 0.1", list(attack), "bars"}, {"equilibrium", list(surest), "bars"}},
+                    {}, names),
+       pages::table(
+           {"smoothing", "loss of the defender", "distance to the equilibrium", "gradients", "verdict"},
+           runs)});
 }
 
 int main(int argc, char** argv) {
   const auto flags = pages::flags(argc, argv);
   if (!flags) return 2;
   const Vec value = Eigen::Vector<double, 6>(10, 8, 6, 5, 2, 1), nothing = Vec::Zero(6);
-  const Json same = play("one's gain is the other's loss", {value, nothing, value, nothing}, true);
+  const Json same = play("One's gain is the other's loss", {value, nothing, value, nothing}, true);
   const Json other =
-      play("values of their own",
+      play("Values of their own",
            {value, Eigen::Vector<double, 6>(2, 1, 3, 1, 1, 1), Eigen::Vector<double, 6>(6, 9, 4, 7, 1, 1),
             Eigen::Vector<double, 6>(1, 2, 0, 1, 1, 1)},
            false);

@@ -31,8 +31,10 @@ VariationalInequality::VariationalInequality(Equilibrium<Vec>& free)
 
 QuadraticProgramSolution VariationalInequality::natural_step(const Vec& phi, const Vec& theta) {
   free_.residual(phi, theta, force_);
+  if (pull_ > 0) force_ += pull_ * (phi - anchor_);
   if (!force_.allFinite()) return {};
-  return nearest_step(constraints_, phi, step_ * force_, free_.stop_token());
+  // Whole or not at all: solvers look at the stop token between residuals.
+  return nearest_step(constraints_, phi, step_ * force_, nullptr);
 }
 
 void VariationalInequality::residual(const Vec& phi, const Vec& theta, Vec& out) {
@@ -74,11 +76,40 @@ class VariationalInequality::Following final : public InnerSolver<Vec> {
   Solution<Vec> solve(const Vec& theta, double beta, const Vec& start) override {
     at_.release();
     Solution<Vec> s = inner_->solve(theta, beta, start);
+    constexpr int most = 50;
+    Vec proximal = s.phi;
+    double share = 0.1;
+    int points = 0;
+    while (s.status == Status::stalled && points < most && proximal.allFinite()) {
+      at_.anchor_ = proximal;
+      at_.pull_ = share / at_.step_;
+      const Solution<Vec> near = inner_->solve(theta, beta, proximal);
+      at_.pull_ = 0;
+      ++points;
+      share *= near.status == Status::stalled ? 10 : 0.3;
+      proximal = near.phi;
+      add(near, s);
+      if (near.status == Status::stalled) continue;
+      if (!succeeded(near.status)) {
+        s.status = near.status;
+        s.message = near.message;
+        break;
+      }
+      Solution<Vec> next = inner_->solve(theta, beta, proximal);
+      add(s, next);
+      s = std::move(next);
+    }
+    if (points > 0) s.message += fmt::format("; led by {} proximal points", points);
     if (s.phi.allFinite()) at_.hold(s.phi, theta);
     return s;
   }
 
  private:
+  static void add(const Solution<Vec>& done, Solution<Vec>& to) {
+    to.iterations += done.iterations;
+    to.cost += done.cost;
+  }
+
   VariationalInequality& at_;
   std::unique_ptr<InnerSolver<Vec>> inner_;
 };
@@ -92,7 +123,7 @@ struct VariationalInequality::Here final : Curvature<Vec> {
   std::unique_ptr<Curvature<Vec>> free, nudged;  // J, and that of F + β·∂φ L_out where β ≠ 0
   Eigen::MatrixXd across;                        // an orthonormal basis of the active normals
   Vec part, other;
-  double step = 1;
+  double step = 1, pull = 0;
 
   void project(Vec& v) const { v -= (across * (across.transpose() * v)).eval(); }
   void add_nudge(const Vec& v, Vec& out, void (Curvature<Vec>::*product)(const Vec&, Vec&)) {
@@ -104,7 +135,7 @@ struct VariationalInequality::Here final : Curvature<Vec> {
   }
   void times(const Vec& v, Vec& out) override {
     free->times(v, part);
-    part = v - step * part;
+    part = (1 - step * pull) * v - step * part;
     project(part);
     out = (v - part) / step;
     add_nudge(v, out, &Curvature<Vec>::times);
@@ -113,7 +144,7 @@ struct VariationalInequality::Here final : Curvature<Vec> {
     part = v;
     project(part);
     free->transpose_times(part, out);
-    out = (v - part) / step + out;
+    out += (v - part) / step + pull * part;
     add_nudge(v, out, &Curvature<Vec>::transpose_times);
   }
   void cross_times(const Vec& v, Vec& out) override {
@@ -148,6 +179,7 @@ void VariationalInequality::linearise(const Vec& phi, const Vec& theta, double b
     here.nudged.reset();
   here.part = here.other = Vec::Zero(phi.size());
   here.step = step_;
+  here.pull = pull_;
   here.across = held_ ? across_ : normals_of(natural_step(phi, theta).active);
 }
 

@@ -234,7 +234,9 @@ TEST(VariationalInequality, LimitsThatMoveHaveTheGradientOfTheActiveSet) {
   int all = 0, trusted = 0, active = 0;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    const Programme p = programme(seed, 5, 4);
+    const Index rows =
+        seed % 2 ? 4 : 12;  // with more rows than elements there are singular Jacobians on the way
+    const Programme p = programme(seed, 5, rows);
     auto free = make_problem(p);
     VariationalInequality held(free);
     const auto inner = held.solver(NewtonKrylovOptions{}, {.gradient_tolerance = 1e-12});
@@ -250,15 +252,15 @@ TEST(VariationalInequality, LimitsThatMoveHaveTheGradientOfTheActiveSet) {
                                 {.normals = -p.a_at(p.theta).transpose(), .limits = -(p.b + p.b1 * p.theta)});
     ASSERT_TRUE(qp.feasible);
     EXPECT_LE((e.phi.head(5) - qp.x).norm(), 1e-9 * (1 + qp.x.norm()));
-    EXPECT_LE((e.phi.tail(4) - qp.multipliers).norm(), 1e-8 * (1 + qp.multipliers.norm()));
+    EXPECT_LE((e.phi.tail(rows) - qp.multipliers).norm(), 1e-8 * (1 + qp.multipliers.norm()));
     // With the inactive rows taken out of the KKT system.
     Mat kkt = p.jacobian(p.theta), right = p.cross(e.phi);
-    for (Index i = 0; i < 4; ++i) {
+    for (Index i = 0; i < rows; ++i) {
       if (std::find(qp.active.begin(), qp.active.end(), i) != qp.active.end()) {
         ++active;
         continue;
       }
-      kkt.row(5 + i) = Vec::Unit(9, 5 + i).transpose();
+      kkt.row(5 + i) = Vec::Unit(5 + rows, 5 + i).transpose();
       right.row(5 + i).setZero();
     }
     const Mat response = -kkt.fullPivLu().solve(right);
@@ -353,6 +355,23 @@ TEST(VariationalInequality, RefusesWhatNothingSatisfies) {
   g.held = PhiConstraints::box(Vec::Zero(3), Vec());
   auto wrong = make_problem(g);
   EXPECT_THROW(VariationalInequality{wrong}, InvalidInput);
+}
+
+TEST(VariationalInequality, AnInterruptionIsOne) {
+  // With more limits than elements proximal points are needed, and they hear of it too.
+  const Programme p = programme(4, 5, 40);
+  for (const int most : {0, 3, 10, 30, 100}) {
+    SCOPED_TRACE(most);
+    int looks = 0;
+    const StopToken stop([&] { return ++looks > most; });
+    auto free = make_problem(p);
+    VariationalInequality held(free);
+    held.obey(&stop);
+    const Solution<Vec> s = held.solver(NewtonKrylovOptions{}, {.gradient_tolerance = 1e-12})
+                                ->solve(p.theta, 0, held.initial_phi());
+    EXPECT_EQ(s.status, Status::interrupted) << s.message;
+    EXPECT_TRUE(s.phi.allFinite());
+  }
 }
 
 TEST(VariationalInequality, NamesNaN) {

@@ -48,9 +48,10 @@ class VariationalInequality final : public Equilibrium<Eigen::VectorXd> {
   /// From now on P is the nearest point in the affine hull of the face that this state is on, so that what
   /// looks around the state, as certificates do, meets no other face.
   void hold(const Vec& phi, const Vec& theta);
-  void release() { held_ = false; }
+  void release() { held_ = false, pull_ = 0; }
   /// newton-krylov, or another solver of residuals, that holds the face of every state that it settles in.
-  /// This object must outlive it.
+  /// Where it stalls it is led by proximal points, which converge for every monotone F: each settles
+  /// F + κ(φ − the last one) and is where the solver starts anew. This object must outlive it.
   std::unique_ptr<InnerSolver<Vec>> solver(const InnerChoice& choice = NewtonKrylovOptions{},
                                            const MinimiserOptions& options = {});
 
@@ -65,6 +66,8 @@ class VariationalInequality final : public Equilibrium<Eigen::VectorXd> {
   NamedConstraints constraints_;
   Vec start_, force_;
   double step_ = 1;
+  double pull_ = 0;  // κ, towards anchor_
+  Vec anchor_;
   bool held_ = false;
   Vec on_face_;             // a point of the face that is held
   Eigen::MatrixXd across_;  // an orthonormal basis of its normals
