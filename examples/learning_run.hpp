@@ -1,7 +1,7 @@
 #pragma once
 
-// What the programs of docs/learning-problems.md share: what they may be told, digits as tensors, and where
-// their results go.
+// What the programs of docs/learning-problems.md share: what they may be told, digits and networks as
+// tensors, and where their results go.
 
 #include <algorithm>
 #include <cmath>
@@ -121,6 +121,38 @@ inline Digits digits(const Told& told, long rows, long test_rows) {
   const auto [x, y] = rows_of(data.train, rows);
   const auto [test_x, test_y] = rows_of(data.test, test_rows);
   return {x, y, test_x, test_y, data.image->first, data.image->second};
+}
+
+using Tensors = std::vector<Tensor>;
+
+/// Layers of tanh, the last one linear; tensors are weights and biases in turn.
+inline Tensor through(const Tensors& w, Tensor x) {
+  for (std::size_t i = 0; i < w.size(); i += 2) {
+    x = x.matmul(w[i]) + w[i + 1];
+    if (i + 2 < w.size()) x = torch::tanh(x);
+  }
+  return x;
+}
+inline Tensors network(const std::vector<long>& widths, const torch::TensorOptions& like) {
+  Tensors w;
+  for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
+    w.push_back(torch::randn({widths[i], widths[i + 1]}, like) / std::sqrt(static_cast<double>(widths[i])));
+    w.push_back(torch::zeros({widths[i + 1]}, like));
+  }
+  return w;
+}
+
+/// The mean loss of a classifier's scores, and its share of right answers.
+inline Tensor cross_entropy(const Tensor& scores, const Tensor& y) {
+  return torch::nn::functional::cross_entropy(scores, y);
+}
+inline double right(const Tensor& scores, const Tensor& y) {
+  return (scores.argmax(1) == y).to(torch::kDouble).mean().item<double>();
+}
+inline Tensor squares(const Tensors& w) {
+  Tensor sum = w[0].new_zeros({});
+  for (const Tensor& each : w) sum = sum + each.pow(2).sum();
+  return sum;
 }
 
 // Blocks of a report (docs/report.md).

@@ -11,6 +11,8 @@
 using bilevel::torch::Losses;
 using bilevel::torch::Tensors;
 using learning_run::Json;
+using learning_run::right;
+using learning_run::squares;
 using torch::Tensor;
 
 namespace {
@@ -19,17 +21,10 @@ Tensor scores(const Tensors& w, const Tensor& x) {
   return x.matmul(w[0]) + w[1];
 }
 Tensor error(const Tensors& w, const Tensor& x, const Tensor& y) {
-  return torch::nn::functional::cross_entropy(scores(w, x), y);
-}
-Tensor squares(const Tensors& w) {
-  return w[0].pow(2).sum() + w[1].pow(2).sum();
+  return learning_run::cross_entropy(scores(w, x), y);
 }
 Tensors untrained(const Tensor& x) {
   return {torch::zeros({x.size(1), 10}, x.options()), torch::zeros({10}, x.options())};
-}
-
-double right(const Tensors& w, const Tensor& x, const Tensor& y) {
-  return (scores(w, x).argmax(1) == y).to(torch::kDouble).mean().item<double>();
 }
 
 /// A linear model trained on these rows, at the best of some decays: its share of right answers.
@@ -44,7 +39,7 @@ double taught_by(const Tensor& x, const Tensor& y, const learning_run::Digits& d
   double best = 0;
   for (const double decay : {1.0, 1e-1, 1e-2, 1e-3, 1e-4}) {
     w = train->solve(torch::full({1}, std::log(decay), x.options()), 0, w).phi;
-    best = std::max(best, right(problem.phi_list(w), d.test_x, d.test_y));
+    best = std::max(best, right(scores(problem.phi_list(w), d.test_x), d.test_y));
   }
   return best;
 }
@@ -87,8 +82,8 @@ bool distil(const learning_run::Told& told) {
   bilevel::Space<Tensor>::from_host(s.theta.data(), learned);
   const Tensor ten = problem.theta_list(learned)[0];
 
-  const double by_learned =
-      right(problem.phi_list(train->solve(learned, 0, problem.initial_phi()).phi), d.test_x, d.test_y);
+  const double by_learned = right(
+      scores(problem.phi_list(train->solve(learned, 0, problem.initial_phi()).phi), d.test_x), d.test_y);
   const double by_means = taught_by(means, classes, d), by_all = taught_by(d.x, d.y, d);
   const long draws = told.whole("--draws");
   Tensor real = torch::empty({draws}, torch::kDouble);
