@@ -61,7 +61,7 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
   # Graphs of CUDA need its headers, the toolkit's or those beside Python's package torch.
   if(LibTorch_torch_cuda_LIBRARY)
     file(GLOB beside ${prefix}/../nvidia/cu*/include ${prefix}/../nvidia/cuda_runtime/include)
-    find_path(LibTorch_CUDA_INCLUDE_DIR cuda_runtime_api.h
+    find_path(LibTorch_CUDA_INCLUDE_DIR crt/host_defines.h  # which those beside the package may lack
               HINTS ${beside} ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES include)
     mark_as_advanced(LibTorch_CUDA_INCLUDE_DIR)
   endif()
