@@ -19,8 +19,6 @@ namespace {
 
 /// A run keeps itself every second, or so seldom that it costs a fiftieth of the time.
 constexpr double least_between = 1, most_share = 50;
-/// Beyond this norm of the inner gradient, a task, the inner loop has gone astray.
-constexpr double astray = 1e6;
 
 std::vector<float> numbers_of(const Tensor& row) {
   const Tensor host = row.detach().to(at::kCPU, at::kFloat).contiguous();
