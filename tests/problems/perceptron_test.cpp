@@ -11,7 +11,9 @@
 #include <bilevel/gradient/make_estimator.hpp>
 #include <bilevel/inner/make_inner_solver.hpp>
 #include <bilevel/problem/check.hpp>
+#include <bilevel/problems/kernels.hpp>
 #include <bilevel/problems/penalised_model.hpp>
+#include <conformance/allocation_counter.hpp>
 
 #include "../random_matrix.hpp"
 
@@ -108,6 +110,40 @@ TEST(Perceptron, DerivativesAgreeWithDifferences) {
     EXPECT_TRUE(report.passed()) << report.table();
     for (const char* check : {"hessian-difference", "cross-difference", "nudged"})
       EXPECT_TRUE(report.find(check)) << check;
+  }
+}
+
+/// Several chunks of rows, dense and sparse: the same bits by one thread and by four, and nothing allocated once warm.
+TEST(Perceptron, NeitherThreadsNorAllocations) {
+  for (const Case& c : {Case{.outputs = 3, .hidden = {40, 9}, .seed = 21, .features = 60, .rows = 900},
+                        Case{.outputs = 3, .hidden = {40}, .sparse = true, .seed = 22, .features = 60, .rows = 900}}) {
+    SCOPED_TRACE(c.seed);
+    Data data(c);
+    Perceptron model(data.shape, c.loss, data.samples, {{0, 700}}, {{700, 900}}, data.standardisation,
+                     per_layer(data.shape));
+    const Vec theta = model.initial_theta(), phi = model.initial_phi(), v = random_matrix(3, phi.size(), 1);
+    std::unique_ptr<Curvature<Vec>> curvature;
+    Vec gradient = phi, by_theta = theta, product = phi;
+    const auto everything = [&] {
+      const double value = model.inner(phi, theta, {&gradient, &by_theta});
+      model.linearise(phi, theta, 0.5, curvature);
+      curvature->times(v, product);
+      curvature->cross_times(v, by_theta);
+      return value + model.outer(phi, theta, {});
+    };
+    const int before = kernels::threads();
+    kernels::set_threads(1);
+    const double value = everything();
+    const Vec first_gradient = gradient, first_product = product;
+    kernels::set_threads(4);
+    EXPECT_EQ(everything(), value);
+    EXPECT_EQ(gradient, first_gradient);
+    EXPECT_EQ(product, first_product);
+    kernels::set_threads(1);
+    const long allocated = conformance::allocations;
+    everything();
+    if (BILEVEL_COUNTS_ALLOCATIONS) EXPECT_EQ(conformance::allocations - allocated, 0);
+    kernels::set_threads(before);
   }
 }
 
