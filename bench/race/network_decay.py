@@ -52,8 +52,8 @@ def test_error(result):
 
 def hindsight(options, folder, rows, seed, log_lambda, threads):
     """Error and loss on the test of one single decay, whatever the rows that judge say of it."""
-    further = [each for each in options.further if not each.startswith(("--bounds", "--prior-width"))]
-    for flag in ("--grid", "--iterations", "--prior-width"):
+    further = [each for each in options.further if not each.startswith("--bounds=")]
+    for flag in ("--bounds", "--grid", "--iterations", "--prior-width"):
         while flag in further:
             place = further.index(flag)
             del further[place:place + 2]
