@@ -11,8 +11,8 @@
 #include <bilevel/problems/softmax_kernels.hpp>
 #include <conformance/allocation_counter.hpp>
 
-#include "../random_matrix.hpp"
 #include "kernels_on.hpp"
+#include "random_matrix.hpp"
 
 namespace bilevel::problems {
 namespace kernels_allocation_test {
@@ -78,8 +78,8 @@ TEST(Allocation, OraclesOfPerceptronsAllocateNothingOnceWarm) {
                             : std::make_shared<const ModelMatrix>(x);
     samples.classes = std::make_shared<const std::vector<int>>(classes);
     const PerceptronShape shape{30, {20, 7}, 3};
-    Perceptron problem(shape, kernels::Loss::squared, samples, {{0, 700}}, {{700, 900}}, Standardisation::none(30),
-                       PenaltyMap::global(shape.penalised(), 1));
+    Perceptron problem(shape, kernels::Loss::squared, samples, {{0, 700}}, {{700, 900}},
+                       Standardisation::none(30), PenaltyMap::global(shape.penalised(), 1));
     expect_no_allocation(problem);
   }
 }

@@ -14,7 +14,7 @@
 #include <bilevel/problems/kernels.hpp>
 #include <bilevel/problems/penalised_model.hpp>
 
-#include "../random_matrix.hpp"
+#include "random_matrix.hpp"
 
 namespace bilevel::problems {
 namespace perceptron_test {
@@ -55,8 +55,8 @@ struct Data {
     samples.labels = std::make_shared<const Vec>(labels);
     samples.classes = std::make_shared<const std::vector<int>>(classes);
     if (c.weights)
-      samples.weights = std::make_shared<const Vec>(
-          Vec::NullaryExpr(c.rows, [&](Index i) { return i % 7 == 0 ? 0.0 : 0.5 + std::abs(normal(engine)); }));
+      samples.weights = std::make_shared<const Vec>(Vec::NullaryExpr(
+          c.rows, [&](Index i) { return i % 7 == 0 ? 0.0 : 0.5 + std::abs(normal(engine)); }));
     if (c.offsets) samples.offsets = std::make_shared<const Vec>(0.3 * random_matrix(c.seed + 1, c.rows, 1));
     standardisation = Standardisation::none(c.features);
     if (c.standardise) {
@@ -65,8 +65,8 @@ struct Data {
     }
   }
   Perceptron model(const Case& c, PenaltyMap map) const {
-    return Perceptron(shape, c.loss, samples, {{0, 40}, {60, 70}}, {{40, 60}}, standardisation, std::move(map),
-                      c.intercept, c.seed);
+    return Perceptron(shape, c.loss, samples, {{0, 40}, {60, 70}}, {{40, 60}}, standardisation,
+                      std::move(map), c.intercept, c.seed);
   }
 
   PerceptronShape shape;
@@ -114,8 +114,9 @@ TEST(Perceptron, DerivativesAgreeWithDifferences) {
 
 /// Several chunks of rows, dense and sparse.
 TEST(Perceptron, GivesTheSameBitsByAnyNumberOfThreads) {
-  for (const Case& c : {Case{.outputs = 3, .hidden = {40, 9}, .seed = 21, .features = 60, .rows = 900},
-                        Case{.outputs = 3, .hidden = {40}, .sparse = true, .seed = 22, .features = 60, .rows = 900}}) {
+  for (const Case& c :
+       {Case{.outputs = 3, .hidden = {40, 9}, .seed = 21, .features = 60, .rows = 900},
+        Case{.outputs = 3, .hidden = {40}, .sparse = true, .seed = 22, .features = 60, .rows = 900}}) {
     SCOPED_TRACE(c.seed);
     Data data(c);
     Perceptron model(data.shape, c.loss, data.samples, {{0, 700}}, {{700, 900}}, data.standardisation,
@@ -155,15 +156,19 @@ TEST(Perceptron, IsALinearModelWithoutHiddenLayers) {
       return c.outputs > 1 ? make_softmax_loss(c.outputs, data.samples, std::move(ranges))
                            : make_scalar_loss(c.loss, data.samples, std::move(ranges));
     };
-    PenalisedModel linear(loss({{0, 40}, {60, 70}}), loss({{40, 60}}), data.standardisation, map, c.intercept);
+    PenalisedModel linear(loss({{0, 40}, {60, 70}}), loss({{40, 60}}), data.standardisation, map,
+                          c.intercept);
     const Vec theta = random_matrix(c.seed, c.features, 1);
     model.adopt_units(theta);
     linear.adopt_units(theta);
     const Vec phi = random_matrix(c.seed + 1, model.units().size(), 1);
     const Vec own = phi.cwiseQuotient(model.units()), its = phi.cwiseQuotient(linear.units());
     Vec g(phi.size()), h(phi.size()), by_theta(theta.size()), its_by_theta(theta.size());
-    const auto true_units = [](const Vec& gradient, const Vec& units) { return gradient.cwiseQuotient(units); };
-    EXPECT_NEAR(model.inner(own, theta, {&g, &by_theta}), linear.inner(its, theta, {&h, &its_by_theta}), 1e-13);
+    const auto true_units = [](const Vec& gradient, const Vec& units) {
+      return gradient.cwiseQuotient(units);
+    };
+    EXPECT_NEAR(model.inner(own, theta, {&g, &by_theta}), linear.inner(its, theta, {&h, &its_by_theta}),
+                1e-13);
     EXPECT_LE((true_units(g, model.units()) - true_units(h, linear.units())).norm(), 1e-13);
     EXPECT_LE((by_theta - its_by_theta).norm(), 1e-13 * by_theta.norm());
     EXPECT_NEAR(model.outer(own, theta, {&g}), linear.outer(its, theta, {&h}), 1e-13);
