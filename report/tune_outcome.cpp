@@ -58,7 +58,8 @@ std::string what_was_tuned(const Reading& root) {
                                             : fmt::format("The penalties of {}", subject);
   if (const std::string unit = unit_of(penalty); !unit.empty())
     text += fmt::format(", one for each {},", unit);
-  if (kind == "adaptive" && std::isfinite(numbers)) text += fmt::format(" by {},", counted(numbers, "number"));
+  if (kind == "adaptive" && std::isfinite(numbers))
+    text += fmt::format(" by {},", counted(numbers, "number"));
   text += count == 1 ? " was tuned" : " were tuned";
   if (const auto rows = data ? data->find("rows") : std::nullopt) {
     const double training = number_or_nan(*rows, "training"), validation = number_or_nan(*rows, "validation");
@@ -176,9 +177,11 @@ double Outcome::on_test(const char* key) const {
 }
 
 std::string unit_of(const std::string& penalty) {
-  static const std::map<std::string, std::string> units{
-      {"per-feature", "feature"}, {"per-group", "group"}, {"per-class", "class"},
-      {"per-layer", "layer"},     {"per-parameter", "weight"}};
+  static const std::map<std::string, std::string> units{{"per-feature", "feature"},
+                                                        {"per-group", "group"},
+                                                        {"per-class", "class"},
+                                                        {"per-layer", "layer"},
+                                                        {"per-parameter", "weight"}};
   const auto found = units.find(penalty);
   return found == units.end() ? "" : found->second;
 }

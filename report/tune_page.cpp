@@ -178,10 +178,11 @@ void add_penalties(Json& sections, const Reading& root) {
   if (const auto images = root.find("images"); images && images->size() > 0) {
     Json items = Json::array();
     for (const Reading image : *images) items.push_back(image.json());
-    blocks.push_back({{"type", "images"},
-                      {"title", "The penalty of each pixel"},
-                      {"items", std::move(items)},
-                      {"caption", "The darker, the more freely a pixel is used. Pixels that never change are paper."}});
+    blocks.push_back(
+        {{"type", "images"},
+         {"title", "The penalty of each pixel"},
+         {"items", std::move(items)},
+         {"caption", "The darker, the more freely a pixel is used. Pixels that never change are paper."}});
   }
   if (drawn > 1) blocks.push_back(named_chart(all, drawn > most_named ? named_of_many : drawn, unit));
 

@@ -24,9 +24,8 @@ std::vector<models::Index> sizes_argument(const std::string& text) {
     models::Index size = 0;
     const auto [stop, error] = std::from_chars(text.data() + begin, text.data() + end, size);
     if (stop != text.data() + end || error != std::errc() || size < 1)
-      throw InvalidInput(
-          fmt::format("--layers {}: write sizes of at least 1 joined by '-', as in 64-32, for the hidden layers",
-                      text));
+      throw InvalidInput(fmt::format(
+          "--layers {}: write sizes of at least 1 joined by '-', as in 64-32, for the hidden layers", text));
     sizes.push_back(size);
     begin = end + 1;
   }
@@ -46,9 +45,7 @@ void ModelArguments::add_to(CLI::App& command) {
   command.add_option("--layers", layers, "mlp: units of its hidden layers, 64-32 (default: one layer of 32)")
       ->type_name("SIZES");
   command.add_option("--activation", activation, "mlp: tanh or softplus (default: tanh)")->type_name("NAME");
-  command
-      .add_option("--last-layer", last_layer,
-                  "mlp: ridge, logistic or softmax (default: by the target)")
+  command.add_option("--last-layer", last_layer, "mlp: ridge, logistic or softmax (default: by the target)")
       ->type_name("MODEL");
   command.add_option("--groups", groups, "File with a feature's name and its group on each line")
       ->type_name("FILE");

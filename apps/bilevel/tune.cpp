@@ -180,7 +180,8 @@ std::function<int()> add_tune(CLI::App& program) {
   a->model.add_to(command);
   command
       .add_option("--penalty", a->model.penalty,
-                  "auto: what the data ask for; global: one λ for all; or per-feature, per-group, per-class, and for mlp "
+                  "auto: what the data ask for; global: one λ for all; or per-feature, per-group, per-class, "
+                  "and for mlp "
                   "per-layer, per-parameter")
       ->capture_default_str();
   command
@@ -229,7 +230,8 @@ std::function<int()> add_tune(CLI::App& program) {
       "  bilevel tune --example --report report.html\n"
       "  bilevel tune houses.csv --target price --report report.html --save model.json\n"
       "  bilevel tune train.svm --test test.svm --validation 0.25 --model logistic\n"
-      "  bilevel tune train-images-idx3-ubyte.gz --model mlp --layers 64-32 --penalty per-layer --validation 0.2\n"
+      "  bilevel tune train-images-idx3-ubyte.gz --model mlp --layers 64-32 --penalty per-layer --validation "
+      "0.2\n"
       "  bilevel tune survey.csv --target answer --penalty per-group --missing mean --cv 10");
   return [a, bounds] {
     a->model.options.bounds_given = bounds->count() > 0;

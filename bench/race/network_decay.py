@@ -30,26 +30,50 @@ def write(folder, stem, pixels, labels, rows):
         file.write(struct.pack(">II", 0x0801, len(rows)) + bytes(labels[row] for row in rows))
 
 
-def tune(options, folder, rows, seed, penalty, threads):
+def run(options, folder, rows, seed, penalty, threads, further, label):
+    """The result of one tuning, and its seconds."""
     name = f"{rows}-{seed}"
-    output = f"{folder}/{name}-{penalty}.json"
+    output = f"{folder}/{name}-{label}.json"
     command = [options.program, "tune", f"{folder}/{name}-images", "--labels", f"{folder}/{name}-labels",
                "--validation", "0.5", "--test", f"{folder}/test-images", "--test-labels", f"{folder}/test-labels",
                "--model", "mlp", "--layers", options.layers, "--penalty", penalty, "--seed", str(seed), "--json", output,
-               "--checkpoint", f"{folder}/{name}-{penalty}.ckpt", *options.further]
+               "--checkpoint", f"{folder}/{name}-{label}.ckpt", *further]
     begun = time.time()
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": str(threads)})
     if not os.path.exists(output):
         sys.exit(f"run-network-decay: {' '.join(command)}\n{done.stderr}")
     with open(output) as file:
-        result = json.load(file)
+        return json.load(file), time.time() - begun
+
+
+def test_error(result):
+    return 100 * (1 - result["test"]["accuracy"])
+
+
+def hindsight(options, folder, rows, seed, log_lambda, threads):
+    """Error and loss on the test of one single decay, whatever the rows that judge say of it."""
+    further = [each for each in options.further if not each.startswith("--bounds=")]
+    for flag in ("--bounds", "--grid", "--iterations", "--prior-width"):
+        while flag in further:
+            place = further.index(flag)
+            del further[place:place + 2]
+    further += [f"--bounds={log_lambda}:{log_lambda + 1e-6}", "--grid", "2", "--iterations", "0"]
+    result, _ = run(options, folder, rows, seed, "global", threads, further, f"hindsight{log_lambda}")
+    single = result["baseline"]["grid"]
+    return {"rows": rows, "seed": seed, "log_lambda": log_lambda, "error": test_error(single),
+            "loss": single["test"]["loss"]}
+
+
+def tune(options, folder, rows, seed, penalty, threads):
+    result, seconds = run(options, folder, rows, seed, penalty, threads, options.further, penalty)
     single, certificate = result["baseline"]["grid"], result["certificate"]
     found = {"rows": rows, "seed": seed, "penalty": penalty, "kind": result["choice"]["kind"],
              "penalties": len(result["penalties"]), "status": result["status"], "verdict": certificate["verdict"],
-             "iterations": result["iterations"], "seconds": time.time() - begun,
+             "iterations": result["iterations"], "seconds": seconds,
+             "grid": [point["log_lambda"] for point in single["points"]],
              "log_lambda": single["log_lambda"], "validation": [single["validation_loss"], result["validation_loss"]],
              "loss": [single["test"]["loss"], result["test"]["loss"]],
-             "error": [100 * (1 - single["test"]["accuracy"]), 100 * (1 - result["test"]["accuracy"])]}
+             "error": [test_error(single), test_error(result)]}
     print(f"{rows} rows, seed {seed}, {penalty}: error {found['error'][0]:.2f} → {found['error'][1]:.2f} %, loss "
           f"{found['loss'][0]:.4f} → {found['loss'][1]:.4f}, {found['status']}, {found['verdict']}, "
           f"{found['iterations']} steps, {found['seconds']:.0f} s", file=sys.stderr, flush=True)
@@ -75,6 +99,7 @@ def main():
     parser.add_argument("--layers", default="32")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--output")
+    parser.add_argument("--hindsight", action="store_true", help="also what each single decay of the grid does on the test")
     parser.add_argument("further", nargs="*", help="options of tune, after --")
     options = parser.parse_args()
     sizes = [int(size) for size in options.rows.split(",")]
@@ -92,10 +117,16 @@ def main():
         with ThreadPoolExecutor(options.jobs) as pool:
             runs = [pool.submit(tune, options, folder, rows, seed, penalty, threads)
                     for rows in sizes for seed in range(1, options.seeds + 1) for penalty in penalties]
-            results = [run.result() for run in runs]
+            results = [each.result() for each in runs]
+            looked = []
+            if options.hindsight:
+                grids = {(each["rows"], each["seed"]): each["grid"] for each in results}
+                looked = [each.result() for each in
+                          [pool.submit(hindsight, options, folder, rows, seed, value, threads)
+                           for (rows, seed), values in grids.items() for value in values]]
     if options.output:
         with open(options.output, "w") as file:
-            json.dump(results, file, indent=1)
+            json.dump({"tuned": results, "single": looked}, file, indent=1)
     print("| training rows | penalties | θ | test error, best single decay | tuned | difference | test loss, single | tuned "
           "| difference | lower error in | trusted | seconds |")
     print("|---|---|---|---|---|---|---|---|---|---|---|---|")
@@ -112,6 +143,14 @@ def main():
             trusted = sum(each["verdict"] == "trusted" for each in own)
             print(f"| {rows} | {penalty} | {own[0]['penalties']} | {' | '.join(cells)} | {better} of {len(own)} "
                   f"| {trusted} of {len(own)} | {sum(each['seconds'] for each in own) / len(own):.0f} |")
+        own = [each for each in looked if each["rows"] == rows]
+        if own:
+            least = [min((each[what] for each in own if each["seed"] == seed))
+                     for what in ("error", "loss") for seed in sorted({each["seed"] for each in own})]
+            half = len(least) // 2
+            error, loss = mean(least[:half]), mean(least[half:])
+            print(f"\n{rows} rows: the best single decay in hindsight, chosen by the test itself: error "
+                  f"{error[0]:.2f} ± {error[1]:.2f} %, loss {loss[0]:.4f} ± {loss[1]:.4f}\n")
 
 
 if __name__ == "__main__":

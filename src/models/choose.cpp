@@ -140,10 +140,11 @@ bool Run::try_layers() {
   if (to_end()) return false;
   const auto [fall, error, rows] = gain_of(family, summary);
   const bool kept = fall > convincing * error;
-  result_.choice.answers.push_back(fmt::format("Do layers want different penalties? log λ {:.2f}, held-out loss "
-                                               "{:+.2g} % ± {:.2g} %: {}",
-                                               fmt::join(summary.theta, ", "), -100 * *result_.choice.gain,
-                                               100 * *result_.choice.gain_error, kept ? "kept" : "not kept"));
+  result_.choice.answers.push_back(
+      fmt::format("Do layers want different penalties? log λ {:.2f}, held-out loss "
+                  "{:+.2g} % ± {:.2g} %: {}",
+                  fmt::join(summary.theta, ", "), -100 * *result_.choice.gain,
+                  100 * *result_.choice.gain_error, kept ? "kept" : "not kept"));
   if (kept) adaptive_ = {std::move(family), std::move(summary)};
   return true;
 }
@@ -169,8 +170,8 @@ bool Run::test_score() {
 }
 
 Family Run::asked_for() const {
-  Family family =
-      family_of(prepared_, std::string(name(options_.penalty)), prepared_.penalties, prepared_.hyperparameters);
+  Family family = family_of(prepared_, std::string(name(options_.penalty)), prepared_.penalties,
+                            prepared_.hyperparameters);
   set_box(family);
   return family;
 }
@@ -207,7 +208,8 @@ Family Run::choose() {
   if (prepared_.penalties.count >= 3) {
     const bool differ = test_score();
     if (to_end() || !(prepared_.network() ? try_layers() : try_adaptive(differ))) return {};
-    // Of features of a network the layers say nothing: where they differ for sure, they do so around the layers'.
+    // Of features of a network the layers say nothing: where they differ for sure, they do so around the
+    // layers'.
     const bool among_layers = adaptive_ && prepared_.network() && result_.choice.score->p < sure;
     if (adaptive_ && !among_layers) return adaptive_->first;
     if (differ) {

@@ -45,7 +45,8 @@ double elements(const Prepared& p, Index rows) {
 
 double work_of_fit(const Prepared& p, Index rows) {
   const auto size = static_cast<double>(static_cast<Index>(p.penalties.of.size()));
-  const bool formed = !p.network() && size <= static_cast<double>(bilevel::problems::PenalisedModel::formed_hessian);
+  const bool formed =
+      !p.network() && size <= static_cast<double>(bilevel::problems::PenalisedModel::formed_hessian);
   // Of a linear model so many are its outputs; of a network its further layers are counted too.
   const double outputs = size / static_cast<double>(p.names.size()), pass = 4 * elements(p, rows) * outputs;
   return 30 *
@@ -382,9 +383,10 @@ DataFinding penalties_told_apart(const Prepared& p, const Vec& theta, const Diag
   if (const auto why = too_much(static_cast<double>(p.folds.size()) * work_of_fit(p, rows), options))
     return not_looked_at(told_apart_name, *why);
   // By the factor of a Hessian that is formed, else by some 100 products.
-  const double each = !p.network() && size <= bilevel::problems::PenalisedModel::formed_hessian
-                          ? 2 * std::pow(static_cast<double>(size), 2)
-                          : 400 * elements(p, rows) * static_cast<double>(size) / static_cast<double>(p.names.size());
+  const double each =
+      !p.network() && size <= bilevel::problems::PenalisedModel::formed_hessian
+          ? 2 * std::pow(static_cast<double>(size), 2)
+          : 400 * elements(p, rows) * static_cast<double>(size) / static_cast<double>(p.names.size());
   // Fewer rows than penalties would not tell them apart, whatever they say.
   if (const auto why = too_much(each * static_cast<double>(thetas), options))
     return not_looked_at(told_apart_name, *why);
@@ -461,8 +463,9 @@ std::vector<DataFinding> diagnose(const Prepared& p, const Vec& theta, const Dia
   at_correlations("collinear-columns", [&] { return collinear_columns(p, columns); });
   if (p.model.classifies())
     look("separable-classes", [&] {
-      return p.network() ? not_looked_at("separable-classes", "that is a question to linear models: ask with --model "
-                                                              "logistic or softmax")
+      return p.network() ? not_looked_at("separable-classes",
+                                         "that is a question to linear models: ask with --model "
+                                         "logistic or softmax")
                          : separable_classes(p, options);
     });
   if (p.penalties.count > 1) look(told_apart_name, [&] { return penalties_told_apart(p, theta, options); });

@@ -45,7 +45,8 @@ Family adaptive_family(const Prepared& prepared, const std::vector<Vec>& phi, co
 
 /// Of a network: one penalty for each layer.
 Family layers_family(const Prepared& prepared);
-/// Further penalties of a network that begin where those of its layers are: log λ of layer l is larger by shifts[l].
+/// Further penalties of a network that begin where those of its layers are: log λ of layer l is larger by
+/// shifts[l].
 void shift_by_layers(const Prepared& prepared, Family& family, const Vec& shifts);
 
 /// What t has to be above one λ for all so that the penalty of those coefficients stays as it was, at this γ;

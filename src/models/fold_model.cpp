@@ -31,9 +31,9 @@ FoldModel::Settled not_begun(bilevel::Status why, Vec start) {
   return settled;
 }
 
-/// Whether the Hessian is small enough to be formed: then Newton's method with a Cholesky factor settles it, and that
-/// factor is the adjoint's; trust-region Newton and conjugate gradients beyond. A network's Hessian has negative
-/// eigenvalues on the way, which only the latter can do with.
+/// Whether the Hessian is small enough to be formed: then Newton's method with a Cholesky factor settles it,
+/// and that factor is the adjoint's; trust-region Newton and conjugate gradients beyond. A network's Hessian
+/// has negative eigenvalues on the way, which only the latter can do with.
 bool forms_hessian(const PenalisedModel& model) {
   return model.forms_hessian();
 }
@@ -79,9 +79,9 @@ class SmoothFold final : public FoldModel {
       : owned_(std::move(model)),
         model_(*owned_),
         inner_name_(forms_hessian(model_) ? "newton" : "trust-region"),
-        adjoint_name_(forms_hessian(model_)                  ? "direct"
+        adjoint_name_(forms_hessian(model_)                ? "direct"
                       : std::is_same_v<Smooth, Perceptron> ? "cg"
-                                                             : "cg-jacobi"),
+                                                           : "cg-jacobi"),
         inner_(solver_of(model_)) {}
 
   void use(PenaltyMap penalties) override { model_.set_penalty_map(std::move(penalties)); }
@@ -218,8 +218,7 @@ std::unique_ptr<Perceptron> make_perceptron(const Prepared& p, const Split& part
 
 std::unique_ptr<FoldModel> make_fold_model(const Prepared& p, const Split& part) {
   if (p.model == Model::lasso || p.model == Model::elastic_net) return std::make_unique<LassoFold>(p, part);
-  if (p.network())
-    return std::make_unique<SmoothFold<Perceptron>>(make_perceptron(p, part));
+  if (p.network()) return std::make_unique<SmoothFold<Perceptron>>(make_perceptron(p, part));
   return std::make_unique<SmoothFold<PenalisedModel>>(make_linear(p, part));
 }
 

@@ -32,8 +32,8 @@ class FoldModel {
   virtual std::unique_ptr<RowHypergradients> row_hypergradients(const Vec& theta, const Vec& phi) = 0;
   virtual std::string solvers() const = 0;
 
-  /// Coefficients of the features as stored, and of the standardised ones: see PenalisedModel, and of networks
-  /// Perceptron.
+  /// Coefficients of the features as stored, and of the standardised ones: see PenalisedModel, and of
+  /// networks Perceptron.
   virtual Vec stored_coefficients(const Vec& phi) const = 0;
   virtual Vec standardised_coefficients(const Vec& phi) const = 0;
   /// Everything that it settles ends early where this says so; null: never.

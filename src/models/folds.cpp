@@ -120,8 +120,8 @@ Fitted Folds::fit(const Family& family, const Vec& theta, const std::vector<Vec>
     fitted.test_losses = test.losses();
     fitted.test_weights = test.weights();
   }
-  // stored = (x − shift)/scale of what enters the first layer, target = shift + scale·margin of what leaves the last;
-  // a linear model's are the same.
+  // stored = (x − shift)/scale of what enters the first layer, target = shift + scale·margin of what leaves
+  // the last; a linear model's are the same.
   const problems::PerceptronShape shape = prepared_.shape();
   const Index c = shape.units(0), d = shape.features, last = shape.size() - shape.place(shape.layers() - 1);
   fitted.coefficients = kept().standardised_coefficients(phi);
@@ -160,11 +160,11 @@ std::vector<Vec> Folds::apart(const Vec& phi) const {
   return parts;
 }
 
-std::vector<std::unique_ptr<RowHypergradients>> Folds::row_hypergradients(const Vec& theta, const All& settled) {
+std::vector<std::unique_ptr<RowHypergradients>> Folds::row_hypergradients(const Vec& theta,
+                                                                          const All& settled) {
   std::vector<std::unique_ptr<RowHypergradients>> rows(folds_.size());
-  bilevel::side_by_side(folds_.size(), [&](std::size_t k) {
-    rows[k] = folds_[k]->row_hypergradients(theta, settled[k].phi);
-  });
+  bilevel::side_by_side(
+      folds_.size(), [&](std::size_t k) { rows[k] = folds_[k]->row_hypergradients(theta, settled[k].phi); });
   return rows;
 }
 

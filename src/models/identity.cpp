@@ -38,7 +38,8 @@ std::string identity_of(const Prepared& p, const TuneOptions& o) {
       p.model.loss_kind().parameter.empty()
           ? std::string()
           : fmt::format(" {}={}", p.model.loss_kind().parameter, p.loss_parameter),
-      p.network() ? fmt::format(" {} {} {}", name(p.model), fmt::join(p.layers, "-"), name(p.activation)) : "",
+      p.network() ? fmt::format(" {} {} {}", name(p.model), fmt::join(p.layers, "-"), name(p.activation))
+                  : "",
       o.seed);
 }
 

@@ -135,10 +135,11 @@ Json penalty_pictures(const Prepared& p, const Tuned& r) {
         static_cast<unsigned char>(std::lround(255 * (1 - (means[j] - least) / spread)));
   std::string pixels;
   bilevel::append_base64(bytes.data(), bytes.size(), pixels);
-  list.push_back({{"width", p.image->second},
-                  {"height", p.image->first},
-                  {"pixels", std::move(pixels)},
-                  {"caption", fmt::format("log λ from {:.2f} (ink) to {:.2f} (paper)", least, least + spread)}});
+  list.push_back(
+      {{"width", p.image->second},
+       {"height", p.image->first},
+       {"pixels", std::move(pixels)},
+       {"caption", fmt::format("log λ from {:.2f} (ink) to {:.2f} (paper)", least, least + spread)}});
   return list;
 }
 

@@ -12,9 +12,10 @@
 
 namespace bilevel::models {
 
-/// Trust-region Newton for losses with saddles. A fit that begins at the last one's end may begin at a saddle: the minimum
-/// was one at the former θ, and along the direction that has turned down since the gradient is zero. Wherever it settles
-/// a few products look for such a direction; a step down along it, and it settles again.
+/// Trust-region Newton for losses with saddles. A fit that begins at the last one's end may begin at a
+/// saddle: the minimum was one at the former θ, and along the direction that has turned down since the
+/// gradient is zero. Wherever it settles a few products look for such a direction; a step down along it, and
+/// it settles again.
 class LeavesSaddles final : public bilevel::InnerSolver<Vec> {
  public:
   explicit LeavesSaddles(bilevel::Problem<Vec>& problem)

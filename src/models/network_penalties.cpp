@@ -40,14 +40,16 @@ void Preparation::set_network_penalties() {
   const PerceptronShape shape = p_.shape();
   const Index parameters = shape.size();
   if (parameters > most_parameters)
-    throw InvalidInput(fmt::format(
-        "TuneOptions.layers = {}: with {} features that is a network of {} parameters, more than {}: take smaller "
-        "layers, or fewer features",
-        fmt::join(p_.layers, "-"), shape.features, parameters, most_parameters));
+    throw InvalidInput(
+        fmt::format("TuneOptions.layers = {}: with {} features that is a network of {} parameters, more than "
+                    "{}: take smaller "
+                    "layers, or fewer features",
+                    fmt::join(p_.layers, "-"), shape.features, parameters, most_parameters));
   if (parameters > 10 * p_.training_rows)
-    p_.notes.push_back(fmt::format("the network has {} parameters for {} training rows: what it learns is what the "
-                                   "penalties leave of it",
-                                   parameters, p_.training_rows));
+    p_.notes.push_back(
+        fmt::format("the network has {} parameters for {} training rows: what it learns is what the "
+                    "penalties leave of it",
+                    parameters, p_.training_rows));
   Penalties penalties{p_.hyperparameters};
   const Index width = shape.units(0);
   switch (options_.penalty) {

@@ -43,9 +43,8 @@ RowHypergradients::Gradients linear_gradients(bilevel::problems::RowLosses& loss
         const double share = mixtures(i, a);
         if (share == 0) continue;
         auto column = gradients.col(a);
-        matrix.for_each(places[static_cast<std::size_t>(first + i)], [&](Index j, double x) {
-          column.segment(j * c, c) += share * x * slope;
-        });
+        matrix.for_each(places[static_cast<std::size_t>(first + i)],
+                        [&](Index j, double x) { column.segment(j * c, c) += share * x * slope; });
         column.tail(c) += share * slope;
       }
     }

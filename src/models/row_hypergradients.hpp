@@ -20,8 +20,8 @@ class RowHypergradients {
   /// Column a: the gradient, by the problem's own variable, of Σ_i mixtures(i, a)·loss of row (first + i).
   using Gradients = std::function<Mat(Index first, const Mat& mixtures)>;
 
-  /// `phi` is settled at `theta`, both in the problem's own units; `rows` have gradients. The problem must outlive this
-  /// and keep its units.
+  /// `phi` is settled at `theta`, both in the problem's own units; `rows` have gradients. The problem must
+  /// outlive this and keep its units.
   RowHypergradients(bilevel::Equilibrium<Vec>& problem, Index rows, const Vec& phi, const Vec& theta,
                     Gradients gradients, const std::string& adjoint);
 

@@ -47,7 +47,8 @@ void require_fitted(const SavedModel& m) {
         "no model was fitted{}: there are {} coefficients where {} features{} and {} outputs have {}",
         m.status.empty() ? std::string() : fmt::format(", the run ended as '{}'", m.status),
         m.coefficients.size(), m.columns.size(),
-        m.layers.empty() ? "" : fmt::format(", hidden layers {}", fmt::join(m.layers, "-")), m.outputs, expected));
+        m.layers.empty() ? "" : fmt::format(", hidden layers {}", fmt::join(m.layers, "-")), m.outputs,
+        expected));
 }
 
 SavedModel decoded(const std::string& text) {

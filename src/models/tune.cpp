@@ -70,10 +70,11 @@ bool Run::search_grid() {
     const double log_lambda = options_.upper - step * static_cast<double>(k);
     control_.progress(fmt::format("one λ for all: {} of {}", k + 1, std::max(k + 1, options_.grid)));
     bilevel::Stopwatch own;
-    // Of a network's minima the start decides: all values of the grid have the same one, and none inherits units that
-    // a stronger penalty has put to sleep.
-    const auto settled = folds_.settle(constant(single_, log_lambda),
-                                       prepared_.network() ? std::vector<Vec>() : grid.phi(), grid_tolerance, false);
+    // Of a network's minima the start decides: all values of the grid have the same one, and none inherits
+    // units that a stronger penalty has put to sleep.
+    const auto settled =
+        folds_.settle(constant(single_, log_lambda), prepared_.network() ? std::vector<Vec>() : grid.phi(),
+                      grid_tolerance, false);
     if (Folds::cut_short(settled)) break;
     grid.add({log_lambda, scale2_ * folds_.value(settled), own.seconds()}, Folds::states(settled));
     // Time for the final fits, which are of the best value.

@@ -33,13 +33,13 @@ class Run {
         lower_(options.lower) {
     folds_.obey(&stop_);
     scale2_ = prepared.target_scale * prepared.target_scale;
-    single_ =
-        family_of(prepared, "single", PenaltyMap::global(static_cast<Index>(prepared.penalties.of.size()), 1),
-                  {"all"});
+    single_ = family_of(prepared, "single",
+                        PenaltyMap::global(static_cast<Index>(prepared.penalties.of.size()), 1), {"all"});
   }
 
   Tuned run();
-  /// The family that was asked for, with its prior, at the best single λ; none where there was no time for it.
+  /// The family that was asked for, with its prior, at the best single λ; none where there was no time for
+  /// it.
   std::optional<Family> asked();
 
  private:
@@ -58,7 +58,8 @@ class Run {
   Family choose();
   bool try_adaptive(bool differ);
   bool try_layers();
-  /// By how much penalties lower the held-out losses of the best single λ, row by row: the mean with its standard error.
+  /// By how much penalties lower the held-out losses of the best single λ, row by row: the mean with its
+  /// standard error.
   struct Gain {
     double fall, error, rows;  // rows: that make up the spread
   };
@@ -70,7 +71,9 @@ class Run {
   bilevel::Summary descend(const Family& family, const Vec& start, const std::string& ending);
   void widen(Family& family);
   void finish(const Family& family);
-  double grid_step() const { return (options_.upper - options_.lower) / static_cast<double>(options_.grid - 1); }
+  double grid_step() const {
+    return (options_.upper - options_.lower) / static_cast<double>(options_.grid - 1);
+  }
   bool to_end() const { return stop_.wanted().has_value(); }
   /// What the final fits may take of the time that was asked for: they are three more of the grid's, tighter.
   double reserve() const {

@@ -47,8 +47,8 @@ Eigen::MatrixXd perceptron_margins(const PerceptronShape& shape, const Vec& para
       z = z.array().tanh().matrix().eval();
     else
       z = (z.array().max(0.0) + (-z.array().abs()).exp().log1p()).matrix().eval();
-    const Eigen::Map<const PerceptronLoss::Rows> weights(parameters.data() + shape.place(l), shape.inputs(l) + 1,
-                                                         shape.units(l));
+    const Eigen::Map<const PerceptronLoss::Rows> weights(parameters.data() + shape.place(l),
+                                                         shape.inputs(l) + 1, shape.units(l));
     Eigen::MatrixXd next = z * weights.topRows(shape.inputs(l));
     next.rowwise() += weights.bottomRows(1).row(0);
     z = std::move(next);
@@ -91,9 +91,10 @@ struct PerceptronCurvature final : Curvature<Vec> {
   double beta = 0;
 };
 
-Perceptron::Perceptron(PerceptronShape shape, kernels::Loss loss, Samples samples, std::vector<RowRange> training,
-                       std::vector<RowRange> validation, Standardisation standardisation, PenaltyMap penalties,
-                       bool intercept, std::uint64_t seed)
+Perceptron::Perceptron(PerceptronShape shape, kernels::Loss loss, Samples samples,
+                       std::vector<RowRange> training, std::vector<RowRange> validation,
+                       Standardisation standardisation, PenaltyMap penalties, bool intercept,
+                       std::uint64_t seed)
     : shape_(std::move(shape)),
       training_(std::make_unique<PerceptronLoss>(shape_, loss, samples, std::move(training))),
       validation_(std::make_unique<PerceptronLoss>(shape_, loss, std::move(samples), std::move(validation))),
@@ -117,7 +118,8 @@ Perceptron::Perceptron(PerceptronShape shape, kernels::Loss loss, Samples sample
   std::normal_distribution<double> normal;
   const double total = features.head(shape_.features).sum();
   for (Index l = 0; l < shape_.layers(); ++l) {
-    const double scale = 1 / std::sqrt(l == 0 ? (total > 0 ? total : 1) : static_cast<double>(shape_.inputs(l)));
+    const double scale =
+        1 / std::sqrt(l == 0 ? (total > 0 ? total : 1) : static_cast<double>(shape_.inputs(l)));
     for (Index k = 0; k < shape_.inputs(l) * shape_.units(l); ++k)
       start_[shape_.place(l) + k] = scale * normal(engine);
   }
@@ -194,7 +196,8 @@ double Perceptron::inner(const Vec& psi, const Vec& theta, Wanted<Vec> wanted) {
   }
   if (wanted.theta) {
     wanted.theta->setZero();
-    for (Index k = 0; k < penalised_; ++k) penalties_.add(k, 0.5 * lambda_[k] * psi[k] * psi[k], *wanted.theta);
+    for (Index k = 0; k < penalised_; ++k)
+      penalties_.add(k, 0.5 * lambda_[k] * psi[k] * psi[k], *wanted.theta);
   }
   return value;
 }
@@ -238,8 +241,7 @@ Constants Perceptron::constants(const Vec& theta, const Vec& center, double radi
   c.outer_cross_lipschitz = 0;
   if (!std::isfinite(radius)) return c;
   PenaltyNorm squares(penalties_);
-  for (Index k = 0; k < penalised_; ++k)
-    squares.add(k, lambda_[k] * lambda_[k] * center[k] * center[k]);
+  for (Index k = 0; k < penalised_; ++k) squares.add(k, lambda_[k] * lambda_[k] * center[k] * center[k]);
   c.cross_norm = (std::sqrt(squares.square()) + largest * spread * radius) *
                  (1 + gamma(static_cast<double>(size_) + 32));
   return c;

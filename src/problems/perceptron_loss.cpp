@@ -5,12 +5,9 @@
 #include <complex>
 #include <utility>
 
-#include <cblas.h>
-
 #include <bilevel/outcome/violations.hpp>
 
-#include "problems/kernels/pieces.hpp"
-#include "threads/one_blas_thread.hpp"
+#include "problems/row_major_product.hpp"
 
 namespace bilevel::problems {
 namespace {
@@ -22,17 +19,6 @@ using Rows = PerceptronLoss::Rows;
 constexpr Index most_in_block = 128, least_in_chunk = 32;
 /// The sums of all chunks together take at most so many doubles.
 constexpr Index affordable_sums = Index{1} << 23, most_chunks = 32;
-
-enum class Flipped { no, yes };
-
-/// C = op(A)·op(B) + keep·C, C of m × n with k products each; rows `…_row` apart.
-void multiply(Flipped a_is, Flipped b_is, Index m, Index n, Index k, const double* a, Index a_row, const double* b,
-              Index b_row, double keep, double* c, Index c_row) {
-  cblas_dgemm(CblasRowMajor, a_is == Flipped::yes ? CblasTrans : CblasNoTrans,
-              b_is == Flipped::yes ? CblasTrans : CblasNoTrans, static_cast<int>(m), static_cast<int>(n),
-              static_cast<int>(k), 1, a, static_cast<int>(a_row), b, static_cast<int>(b_row), keep, c,
-              static_cast<int>(c_row));
-}
 
 /// a = σ(z) and s = σ′(z), in place of z.
 void activate(Activation activation, Index count, double* z, double* s) {
@@ -64,8 +50,8 @@ PerceptronLoss::PerceptronLoss(PerceptronShape shape, kernels::Loss loss, Sample
       kind_(shape_.outputs > 1 ? nullptr : &kind_of(loss)) {
   const ModelMatrix& matrix = *samples_.matrix;
   if (matrix.features() != shape_.features)
-    throw InvalidInput(
-        fmt::format("perceptron: made for {} features, the rows have {}", shape_.features, matrix.features()));
+    throw InvalidInput(fmt::format("perceptron: made for {} features, the rows have {}", shape_.features,
+                                   matrix.features()));
   for (const Index units : shape_.hidden)
     if (units < 1) throw InvalidInput(fmt::format("perceptron: a layer of {} units", units));
   if (kind_ && (!kind_->continued || !kind_->parameter.empty()))
@@ -137,15 +123,6 @@ PerceptronLoss::Trace PerceptronLoss::make_trace() const {
   return t;
 }
 
-/// work(chunk) on all cores, where the passes take so many products of a row with a layer's weights.
-template <class Work>
-void PerceptronLoss::each_chunk(Index passes, Work work) {
-  const OneBlasThread one;
-  // Eight products in the time of an element of a pass.
-  kernels::for_each_piece(static_cast<Index>(chunks_.size()), passes * row_count() * shape_.size() / 8,
-                          [&](Index k) { work(chunks_[static_cast<std::size_t>(k)]); });
-}
-
 /// out = [X 1]·W for the rows of a block.
 void PerceptronLoss::first_layer(const Block& b, const double* weights, double* out) const {
   const Segment& s = segments_[static_cast<std::size_t>(b.segment)];
@@ -195,8 +172,8 @@ void PerceptronLoss::forward(const Block& b, const Vec& u, Trace& t) const {
     } else {
       const Eigen::Map<const Eigen::RowVectorXd> bias(weights + inputs * units, units);
       Eigen::Map<Rows>(z, b.count, units).rowwise() = bias;
-      multiply(Flipped::no, Flipped::no, b.count, units, inputs, t.activations[l - 1].data() + b.place * inputs,
-               inputs, weights, units, 1, z, units);
+      multiply(Flipped::no, Flipped::no, b.count, units, inputs,
+               t.activations[l - 1].data() + b.place * inputs, inputs, weights, units, 1, z, units);
     }
     if (l < last) activate(shape_.activation, b.count * units, z, t.slopes[l].data() + b.place * units);
   }
@@ -274,8 +251,8 @@ void PerceptronLoss::backward(const Block& b, const Vec& u, Trace& t, Vec* sum, 
     double* below = t.deltas[l - 1].data() + b.place * inputs;
     const double* s = t.slopes[l - 1].data() + b.place * inputs;
     double* bends = t.bends[l - 1].data() + b.place * inputs;
-    multiply(Flipped::no, Flipped::yes, b.count, inputs, units, delta, units, u.data() + place, units, 0, below,
-             inputs);
+    multiply(Flipped::no, Flipped::yes, b.count, inputs, units, delta, units, u.data() + place, units, 0,
+             below, inputs);
     for (Index i = 0; i < b.count * inputs; ++i) {
       bends[i] = below[i] * bend(shape_.activation, a[i], s[i]);
       below[i] *= s[i];
@@ -322,83 +299,6 @@ void PerceptronLoss::mixed_gradient(const Vec& u, const Vec& shares, Vec& out) {
 void PerceptronLoss::linearise(const Vec& u, Trace& t) {
   t.at = u;
   pass(u, t, &weights_, nullptr);
-}
-
-/// R-operator (Pearlmutter 1994), v in the place of each layer's weights V_l:
-///   R{z_l} = R{a_(l−1)}W_l + a_(l−1)V_l,  R{a_l} = σ′∘R{z_l},  R{δ_L} = w·loss″·R{z_L}
-///   R{δ_l} = σ′∘(R{δ_(l+1)}W_(l+1)ᵀ + δ_(l+1)V_(l+1)ᵀ) + G_l∘σ″∘R{z_l}
-///   R{∂W_l} = R{a_(l−1)}ᵀδ_l + a_(l−1)ᵀR{δ_l}
-void PerceptronLoss::times(const Trace& t, const Vec& v, Vec& out) {
-  const auto last = static_cast<std::size_t>(shape_.layers()) - 1;
-  each_chunk(6, [&](Chunk& chunk) {
-    for (std::size_t k = chunk.first; k < chunk.last; ++k) {
-      const Block& b = blocks_[k];
-      const double keep = k == chunk.first ? 0 : 1;
-      for (std::size_t l = 0; l <= last; ++l) {
-        const auto layer = static_cast<Index>(l);
-        const Index units = shape_.units(layer), inputs = shape_.inputs(layer), place = shape_.place(layer);
-        double* z = chunk.pulled[l].data();
-        if (l == 0) {
-          first_layer(b, v.data(), z);
-        } else {
-          const Eigen::Map<const Eigen::RowVectorXd> bias(v.data() + place + inputs * units, units);
-          Eigen::Map<Rows>(z, b.count, units).rowwise() = bias;
-          multiply(Flipped::no, Flipped::no, b.count, units, inputs,
-                   t.activations[l - 1].data() + b.place * inputs, inputs, v.data() + place, units, 1, z, units);
-          multiply(Flipped::no, Flipped::no, b.count, units, inputs, chunk.moved[l - 1].data(), inputs,
-                   t.at.data() + place, units, 1, z, units);
-        }
-        if (l == last) break;
-        const double* s = t.slopes[l].data() + b.place * units;
-        const double* bends = t.bends[l].data() + b.place * units;
-        double* a = chunk.moved[l].data();
-        for (Index i = 0; i < b.count * units; ++i) {
-          a[i] = s[i] * z[i];
-          z[i] *= bends[i];
-        }
-      }
-      const Index c = shape_.outputs;
-      for (Index i = 0; i < b.count; ++i) {
-        const double* z = chunk.pulled[last].data() + i * c;
-        const double* at = t.outputs.data() + (b.place + i) * c;
-        double* delta = chunk.turned[last].data() + i * c;
-        if (!softmax()) {
-          delta[0] = at[0] * z[0];
-          continue;
-        }
-        double mean = 0;
-        for (Index o = 0; o < c; ++o) mean += at[o] * z[o];
-        for (Index o = 0; o < c; ++o) delta[o] = weights_[b.place + i] * at[o] * (z[o] - mean);
-      }
-      for (std::size_t l = last + 1; l-- > 0;) {
-        const auto layer = static_cast<Index>(l);
-        const Index units = shape_.units(layer), inputs = shape_.inputs(layer), place = shape_.place(layer);
-        const double* turned = chunk.turned[l].data();
-        if (l == 0) {
-          first_gradient(b, turned, keep == 0, chunk.sum.data());
-          break;
-        }
-        const double* delta = t.deltas[l].data() + b.place * units;
-        multiply(Flipped::yes, Flipped::no, inputs, units, b.count, chunk.moved[l - 1].data(), inputs, delta,
-                 units, keep, chunk.sum.data() + place, units);
-        multiply(Flipped::yes, Flipped::no, inputs, units, b.count,
-                 t.activations[l - 1].data() + b.place * inputs, inputs, turned, units, 1,
-                 chunk.sum.data() + place, units);
-        Eigen::Map<Eigen::RowVectorXd> bias(chunk.sum.data() + place + inputs * units, units);
-        if (keep == 0) bias.setZero();
-        bias += Eigen::Map<const Rows>(turned, b.count, units).colwise().sum();
-        double* below = chunk.turned[l - 1].data();
-        multiply(Flipped::no, Flipped::yes, b.count, inputs, units, turned, units, t.at.data() + place, units, 0,
-                 below, inputs);
-        multiply(Flipped::no, Flipped::yes, b.count, inputs, units, delta, units, v.data() + place, units, 1,
-                 below, inputs);
-        const double* s = t.slopes[l - 1].data() + b.place * inputs;
-        const double* z = chunk.pulled[l - 1].data();
-        for (Index i = 0; i < b.count * inputs; ++i) below[i] = s[i] * below[i] + z[i];
-      }
-    }
-  });
-  add_up(out);
 }
 
 void PerceptronLoss::rows(const Vec& u, Vec* losses, Vec& margins) {

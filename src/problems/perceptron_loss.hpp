@@ -4,12 +4,16 @@
 
 #include <bilevel/problems/perceptron.hpp>
 
+#include "problems/kernels/pieces.hpp"
+#include "threads/one_blas_thread.hpp"
+
 namespace bilevel::problems {
 
-/// The loss of a perceptron over some rows, its gradient and its Hessian's products, as products of matrices over
-/// blocks of rows: each pass reads the features of a block twice, the second time while they are in the cache. Blocks
-/// belong to chunks that follow from the shape alone; each has a sum of its own and these are added in their order, so
-/// results do not depend on the number of threads. Nothing is allocated once it is made.
+/// The loss of a perceptron over some rows, its gradient and its Hessian's products, as products of matrices
+/// over blocks of rows: each pass reads the features of a block twice, the second time while they are in the
+/// cache. Blocks belong to chunks that follow from the shape alone; each has a sum of its own and these are
+/// added in their order, so results do not depend on the number of threads. Nothing is allocated once it is
+/// made.
 class PerceptronLoss final : public RowLosses {
  public:
   using Vec = Eigen::VectorXd;
@@ -21,8 +25,8 @@ class PerceptronLoss final : public RowLosses {
     std::vector<Rows> slopes;       ///< σ′(z_l)
     std::vector<Rows> bends;        ///< G_l∘σ″(z_l)
     std::vector<Rows> deltas;       ///< ∂loss/∂z_l of every layer
-    Rows outputs;                   ///< margins; after a backward pass softmax's probabilities, else w·loss″
-    Vec at;                         ///< the parameters
+    Rows outputs;  ///< margins; after a backward pass softmax's probabilities, else w·loss″
+    Vec at;        ///< the parameters
   };
 
   PerceptronLoss(PerceptronShape shape, kernels::Loss loss, Samples samples, std::vector<RowRange> ranges);
@@ -81,5 +85,14 @@ class PerceptronLoss final : public RowLosses {
   Vec weights_;                       // w_i/Σw
   Trace trace_;
 };
+
+/// work(chunk) on all cores, where the passes take so many products of a row with a layer's weights.
+template <class Work>
+void PerceptronLoss::each_chunk(Index passes, Work work) {
+  const OneBlasThread one;
+  // Eight products in the time of an element of a pass.
+  kernels::for_each_piece(static_cast<Index>(chunks_.size()), passes * row_count() * shape_.size() / 8,
+                          [&](Index k) { work(chunks_[static_cast<std::size_t>(k)]); });
+}
 
 }  // namespace bilevel::problems

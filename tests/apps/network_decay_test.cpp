@@ -45,8 +45,9 @@ TEST(NetworkDecay, ARunGoesOnWithTheSameNumbers) {
 }
 
 TEST(NetworkDecay, OtherCommandsTakeIt) {
-  const std::string data = data_file("doctor.csv", 100, "number", 5),
-                    network = " --model mlp --layers 3 --penalty per-layer --prior-width inf --validation 0.3 --test 0 ";
+  const std::string
+      data = data_file("doctor.csv", 100, "number", 5),
+      network = " --model mlp --layers 3 --penalty per-layer --prior-width inf --validation 0.3 --test 0 ";
   EXPECT_EQ(run("doctor " + data + network + "--theta=-4").code, 0);
   const json j = run_json("compare " + data + network + "--theta=-4 --inner trust-region", 0);
   EXPECT_LE(j["estimates"][0]["relative_error"].get<double>(), 1e-6);

@@ -66,5 +66,40 @@ TEST(Spectrum, TheLargestRelativeEigenvalueIsBoundedClosely) {
   EXPECT_TRUE(std::isnan(largest_relative(indefinite, Eigen::MatrixXd::Identity(4, 4), 0, 1)));
 }
 
+/// diag(values), as a curvature that offers products only.
+struct Diagonal final : Curvature<Eigen::VectorXd> {
+  explicit Diagonal(Eigen::VectorXd of) : values(std::move(of)) {}
+  void times(const Eigen::VectorXd& v, Eigen::VectorXd& out) override {
+    out = values.cwiseProduct(v);
+    ++products;
+  }
+  void cross_times(const Eigen::VectorXd&, Eigen::VectorXd&) override {}
+  void cross_apply(const Eigen::VectorXd&, Eigen::VectorXd&) override {}
+
+  Eigen::VectorXd values;
+  long products = 0;
+};
+
+/// Thousands of eigenvalues within a thousandth of the least: no eigenvector is found, and the bound holds.
+TEST(Spectrum, TheSmallEndOfACrowdIsBounded) {
+  constexpr Index n = 4000;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed)
+    for (const double condition : {20.0, 500.0, 4000.0}) {
+      SCOPED_TRACE(fmt::format("seed {}, condition {}", seed, condition));
+      Eigen::VectorXd values = 1 + 1e-3 * Eigen::ArrayXd::LinSpaced(n, 0, 1);
+      for (Index j = 0; j < 40; ++j) values[100 * j] = std::pow(condition, static_cast<double>(j + 1) / 40);
+      Diagonal crowd(values);
+      const Spectrum s = crowded_spectrum<Eigen::VectorXd>(crowd, values, seed, 3000, nullptr);
+      EXPECT_LE(s.smallest, 1);
+      EXPECT_GE(s.smallest, 0.15);
+      EXPECT_NEAR(s.largest, condition, 1e-6 * condition);
+      // Twice the products for four times the condition.
+      EXPECT_LE(crowd.products, 32 + static_cast<long>(9 * std::sqrt(condition) / std::sqrt(0.8)));
+      values[77] = -0.05 * std::sqrt(condition);
+      Diagonal saddle(values);
+      EXPECT_LE(crowded_spectrum<Eigen::VectorXd>(saddle, values, seed, 3000, nullptr).smallest, 0);
+    }
+}
+
 }  // namespace spectrum_test
 }  // namespace bilevel

@@ -100,7 +100,8 @@ TEST(NetworkTuning, LossesAreThoseOfThePredictions) {
   options.bounds_given = true;
   const Tuned tuned = tune(data, options);
   const Vec said = tuned.predict(x).values;
-  EXPECT_NEAR(tuned.chosen.test->loss, 0.5 * (said - target(x)).squaredNorm() / 80, 1e-10 * tuned.chosen.test->loss);
+  EXPECT_NEAR(tuned.chosen.test->loss, 0.5 * (said - target(x)).squaredNorm() / 80,
+              1e-10 * tuned.chosen.test->loss);
 }
 
 TEST(NetworkTuning, ClassesSparseRowsAndWeights) {
@@ -154,9 +155,8 @@ TEST(NetworkTuning, GradientOfAllFoldsAgreesWithDifferences) {
     };
     differences[j] = (8 * (at(1) - at(-1)) - (at(2) - at(-2))) / (12 * step);
   }
-  EXPECT_LE((e.gradient - differences).norm(), 1e-7 * e.gradient.norm())
-      << e.gradient.transpose() << "\n"
-      << differences.transpose();
+  EXPECT_LE((e.gradient - differences).norm(), 1e-7 * e.gradient.norm()) << e.gradient.transpose() << "\n"
+                                                                         << differences.transpose();
 }
 
 TEST(NetworkTuning, PenaltiesAreThoseAskedFor) {
@@ -171,9 +171,9 @@ TEST(NetworkTuning, PenaltiesAreThoseAskedFor) {
   const Prepared layers = penalties(Penalty::per_layer);
   EXPECT_EQ(layers.hyperparameters, (std::vector<std::string>{"layer 1", "layer 2", "layer 3"}));
   EXPECT_EQ(std::count(layers.penalties.of.begin(), layers.penalties.of.end(), 1), 3 * 2 + 2);
-  for (const auto& [penalty, count] : {std::pair{Penalty::global, Index{1}}, std::pair{Penalty::per_layer, Index{3}},
-                                       std::pair{Penalty::per_feature, Index{4 + 1 + 2}},
-                                       std::pair{Penalty::per_parameter, parameters}}) {
+  for (const auto& [penalty, count] :
+       {std::pair{Penalty::global, Index{1}}, std::pair{Penalty::per_layer, Index{3}},
+        std::pair{Penalty::per_feature, Index{4 + 1 + 2}}, std::pair{Penalty::per_parameter, parameters}}) {
     const Prepared p = penalties(penalty);
     EXPECT_EQ(p.penalties.count, count) << name(penalty);
     EXPECT_EQ(static_cast<Index>(p.hyperparameters.size()), count) << name(penalty);
@@ -197,7 +197,8 @@ TEST(NetworkTuning, DiagnosisLooksAtWhatMakesSense) {
   const Prepared p = prepare(regression(), options);
   const auto findings = diagnose(p, Vec::Constant(2, -4.0));
   const auto of = [&](const std::string& name) {
-    return *std::find_if(findings.begin(), findings.end(), [&](const DataFinding& f) { return f.name == name; });
+    return *std::find_if(findings.begin(), findings.end(),
+                         [&](const DataFinding& f) { return f.name == name; });
   };
   EXPECT_EQ(of("rows-per-coefficient").numbers[1].second, 4 * 6 + 6 + 6 + 1);
   EXPECT_TRUE(of("penalties-told-apart").looked_at) << of("penalties-told-apart").sentence;

@@ -6,11 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <bilevel/problems/logistic.hpp>
+#include <bilevel/problems/perceptron.hpp>
 #include <bilevel/problems/ridge.hpp>
 #include <bilevel/problems/softmax_kernels.hpp>
 #include <conformance/allocation_counter.hpp>
 
 #include "kernels_on.hpp"
+#include "random_matrix.hpp"
 
 namespace bilevel::problems {
 namespace kernels_allocation_test {
@@ -24,7 +26,7 @@ long allocations_of(const std::function<void()>& work) {
   return allocations - before;
 }
 
-void expect_no_allocation(LinearModel& problem) {
+void expect_no_allocation(Problem<Vec>& problem) {
   if (!BILEVEL_COUNTS_ALLOCATIONS) GTEST_SKIP() << "the sanitiser owns the allocator";
   ASSERT_GT(allocations_of([] { Vec::Zero(100).eval(); }), 0) << "the counter counts";
   const Vec phi = Vec::Constant(problem.initial_phi().size(), 0.1), theta = problem.initial_theta();
@@ -64,6 +66,22 @@ TEST(Allocation, OraclesOfRidgeAllocateNothingOnceWarm) {
 TEST(Allocation, OraclesOfWideRidgeAllocateNothingOnceWarm) {
   Ridge problem = Ridge::random({.rows = 300, .validation_rows = 90, .features = 300});
   expect_no_allocation(problem);
+}
+
+TEST(Allocation, OraclesOfPerceptronsAllocateNothingOnceWarm) {
+  const ModelMatrix::RowMajor x = random_matrix(1, 900, 30);
+  std::vector<int> classes;
+  for (Index i = 0; i < 900; ++i) classes.push_back(static_cast<int>(i % 3));
+  for (const bool sparse : {false, true}) {
+    Samples samples;
+    samples.matrix = sparse ? std::make_shared<const ModelMatrix>(ModelMatrix::Sparse(x.sparseView()))
+                            : std::make_shared<const ModelMatrix>(x);
+    samples.classes = std::make_shared<const std::vector<int>>(classes);
+    const PerceptronShape shape{30, {20, 7}, 3};
+    Perceptron problem(shape, kernels::Loss::squared, samples, {{0, 700}}, {{700, 900}},
+                       Standardisation::none(30), PenaltyMap::global(shape.penalised(), 1));
+    expect_no_allocation(problem);
+  }
 }
 
 /// The first call of each pass may start the threads; the workspaces themselves are used for the first time

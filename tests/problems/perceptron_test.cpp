@@ -11,9 +11,10 @@
 #include <bilevel/gradient/make_estimator.hpp>
 #include <bilevel/inner/make_inner_solver.hpp>
 #include <bilevel/problem/check.hpp>
+#include <bilevel/problems/kernels.hpp>
 #include <bilevel/problems/penalised_model.hpp>
 
-#include "../random_matrix.hpp"
+#include "random_matrix.hpp"
 
 namespace bilevel::problems {
 namespace perceptron_test {
@@ -54,8 +55,8 @@ struct Data {
     samples.labels = std::make_shared<const Vec>(labels);
     samples.classes = std::make_shared<const std::vector<int>>(classes);
     if (c.weights)
-      samples.weights = std::make_shared<const Vec>(
-          Vec::NullaryExpr(c.rows, [&](Index i) { return i % 7 == 0 ? 0.0 : 0.5 + std::abs(normal(engine)); }));
+      samples.weights = std::make_shared<const Vec>(Vec::NullaryExpr(
+          c.rows, [&](Index i) { return i % 7 == 0 ? 0.0 : 0.5 + std::abs(normal(engine)); }));
     if (c.offsets) samples.offsets = std::make_shared<const Vec>(0.3 * random_matrix(c.seed + 1, c.rows, 1));
     standardisation = Standardisation::none(c.features);
     if (c.standardise) {
@@ -64,8 +65,8 @@ struct Data {
     }
   }
   Perceptron model(const Case& c, PenaltyMap map) const {
-    return Perceptron(shape, c.loss, samples, {{0, 40}, {60, 70}}, {{40, 60}}, standardisation, std::move(map),
-                      c.intercept, c.seed);
+    return Perceptron(shape, c.loss, samples, {{0, 40}, {60, 70}}, {{40, 60}}, standardisation,
+                      std::move(map), c.intercept, c.seed);
   }
 
   PerceptronShape shape;
@@ -111,6 +112,37 @@ TEST(Perceptron, DerivativesAgreeWithDifferences) {
   }
 }
 
+/// Several chunks of rows, dense and sparse.
+TEST(Perceptron, GivesTheSameBitsByAnyNumberOfThreads) {
+  for (const Case& c :
+       {Case{.outputs = 3, .hidden = {40, 9}, .seed = 21, .features = 60, .rows = 900},
+        Case{.outputs = 3, .hidden = {40}, .sparse = true, .seed = 22, .features = 60, .rows = 900}}) {
+    SCOPED_TRACE(c.seed);
+    Data data(c);
+    Perceptron model(data.shape, c.loss, data.samples, {{0, 700}}, {{700, 900}}, data.standardisation,
+                     per_layer(data.shape));
+    const Vec theta = model.initial_theta(), phi = model.initial_phi(), v = random_matrix(3, phi.size(), 1);
+    std::unique_ptr<Curvature<Vec>> curvature;
+    Vec gradient = phi, by_theta = theta, product = phi;
+    const auto everything = [&] {
+      const double value = model.inner(phi, theta, {&gradient, &by_theta});
+      model.linearise(phi, theta, 0.5, curvature);
+      curvature->times(v, product);
+      curvature->cross_times(v, by_theta);
+      return value + model.outer(phi, theta, {});
+    };
+    const int before = kernels::threads();
+    kernels::set_threads(1);
+    const double value = everything();
+    const Vec first_gradient = gradient, first_product = product;
+    kernels::set_threads(4);
+    EXPECT_EQ(everything(), value);
+    EXPECT_EQ(gradient, first_gradient);
+    EXPECT_EQ(product, first_product);
+    kernels::set_threads(before);
+  }
+}
+
 /// Without hidden layers: the same values, gradients and products.
 TEST(Perceptron, IsALinearModelWithoutHiddenLayers) {
   for (const Case& c : {Case{.hidden = {}, .weights = true, .offsets = true, .seed = 11},
@@ -124,15 +156,19 @@ TEST(Perceptron, IsALinearModelWithoutHiddenLayers) {
       return c.outputs > 1 ? make_softmax_loss(c.outputs, data.samples, std::move(ranges))
                            : make_scalar_loss(c.loss, data.samples, std::move(ranges));
     };
-    PenalisedModel linear(loss({{0, 40}, {60, 70}}), loss({{40, 60}}), data.standardisation, map, c.intercept);
+    PenalisedModel linear(loss({{0, 40}, {60, 70}}), loss({{40, 60}}), data.standardisation, map,
+                          c.intercept);
     const Vec theta = random_matrix(c.seed, c.features, 1);
     model.adopt_units(theta);
     linear.adopt_units(theta);
     const Vec phi = random_matrix(c.seed + 1, model.units().size(), 1);
     const Vec own = phi.cwiseQuotient(model.units()), its = phi.cwiseQuotient(linear.units());
     Vec g(phi.size()), h(phi.size()), by_theta(theta.size()), its_by_theta(theta.size());
-    const auto true_units = [](const Vec& gradient, const Vec& units) { return gradient.cwiseQuotient(units); };
-    EXPECT_NEAR(model.inner(own, theta, {&g, &by_theta}), linear.inner(its, theta, {&h, &its_by_theta}), 1e-13);
+    const auto true_units = [](const Vec& gradient, const Vec& units) {
+      return gradient.cwiseQuotient(units);
+    };
+    EXPECT_NEAR(model.inner(own, theta, {&g, &by_theta}), linear.inner(its, theta, {&h, &its_by_theta}),
+                1e-13);
     EXPECT_LE((true_units(g, model.units()) - true_units(h, linear.units())).norm(), 1e-13);
     EXPECT_LE((by_theta - its_by_theta).norm(), 1e-13 * by_theta.norm());
     EXPECT_NEAR(model.outer(own, theta, {&g}), linear.outer(its, theta, {&h}), 1e-13);

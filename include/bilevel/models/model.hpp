@@ -32,8 +32,7 @@ struct Model {
 };
 inline constexpr Model Model::automatic = Kind::automatic, Model::softmax = Kind::softmax,
                        Model::lasso = Kind::lasso, Model::elastic_net = Kind::elastic_net,
-                       Model::mlp = Kind::mlp,
-                       Model::ridge = bilevel::problems::kernels::Loss::squared,
+                       Model::mlp = Kind::mlp, Model::ridge = bilevel::problems::kernels::Loss::squared,
                        Model::logistic = bilevel::problems::kernels::Loss::logistic,
                        Model::poisson = bilevel::problems::kernels::Loss::poisson,
                        Model::huber = bilevel::problems::kernels::Loss::huber,

@@ -28,8 +28,8 @@ struct SavedModel {
   std::vector<Eigen::Index> columns;  ///< features used, by their place in the schema's features
   std::vector<std::string> classes;   ///< of a classifier
   Eigen::Index outputs = 1;
-  /// columns·outputs, the outputs of a feature next to each other, then the intercepts; of a network all its parameters,
-  /// in the layout of `shape`.
+  /// columns·outputs, the outputs of a feature next to each other, then the intercepts; of a network all its
+  /// parameters, in the layout of `shape`.
   Eigen::VectorXd coefficients;
   Eigen::VectorXd
       imputed;  ///< means of the training rows, which stand in for missing cells, by the schema's features

@@ -54,8 +54,8 @@ class RowLosses {
   double total_weight_ = 0;
 };
 
-/// That of a linear model: u are the coefficients, (features + 1)·outputs numbers, the outputs of a feature next to
-/// each other, the intercepts last.
+/// That of a linear model: u are the coefficients, (features + 1)·outputs numbers, the outputs of a feature
+/// next to each other, the intercepts last.
 class DataLoss : public RowLosses {
  public:
   /// What is known of a loss of one margin; null for softmax.

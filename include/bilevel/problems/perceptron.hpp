@@ -18,9 +18,10 @@ std::string_view name(Activation activation);
 /// Throws InvalidInput with the list of names for any other text.
 Activation activation_named(std::string_view text);
 
-/// A multilayer perceptron: a₀ = x, a_l = σ(W_lᵀ a_(l−1) + b_l), and the margins W_Lᵀ a_(L−1) + b_L of the last layer.
-/// Its parameters are one vector, the layers one after another: W_l row by row, the weights that leave an input next to
-/// each other, then b_l. With no hidden layer that is a linear model, and the layout that of its coefficients.
+/// A multilayer perceptron: a₀ = x, a_l = σ(W_lᵀ a_(l−1) + b_l), and the margins W_Lᵀ a_(L−1) + b_L of the
+/// last layer. Its parameters are one vector, the layers one after another: W_l row by row, the weights that
+/// leave an input next to each other, then b_l. With no hidden layer that is a linear model, and the layout
+/// that of its coefficients.
 struct PerceptronShape {
   Index features = 0;
   std::vector<Index> hidden = {};  ///< units of each hidden layer
@@ -28,8 +29,12 @@ struct PerceptronShape {
   Activation activation = Activation::tanh;
 
   Index layers() const { return static_cast<Index>(hidden.size()) + 1; }
-  Index inputs(Index layer) const { return layer == 0 ? features : hidden[static_cast<std::size_t>(layer - 1)]; }
-  Index units(Index layer) const { return layer + 1 == layers() ? outputs : hidden[static_cast<std::size_t>(layer)]; }
+  Index inputs(Index layer) const {
+    return layer == 0 ? features : hidden[static_cast<std::size_t>(layer - 1)];
+  }
+  Index units(Index layer) const {
+    return layer + 1 == layers() ? outputs : hidden[static_cast<std::size_t>(layer)];
+  }
   Index place(Index layer) const;  ///< of the first weight of a layer
   Index size() const { return place(layers()); }
   /// All but the last biases: these come first, and have penalties.
@@ -44,16 +49,17 @@ class PerceptronLoss;
 
 /// A multilayer perceptron with penalties to learn, on data that are standardised as they are read:
 ///   L_in = mean training loss + ½ Σ_k λ_k(θ) φ_k²,      L_out = mean validation loss, no penalty
-/// φ holds all weights and biases in the layout of PerceptronShape, those of the first layer for the standardised
-/// features. The biases of hidden layers have penalties as weights have: a unit of no use would leave its bias undetermined
-/// otherwise. The last biases are free, but for the last class's, which is 0. L_in has many minima: which of them is φ*(θ)
-/// follows from the start, initial_phi(), random weights of the seed given. See Units for the problem's own variable.
+/// φ holds all weights and biases in the layout of PerceptronShape, those of the first layer for the
+/// standardised features. The biases of hidden layers have penalties as weights have: a unit of no use would
+/// leave its bias undetermined otherwise. The last biases are free, but for the last class's, which is 0.
+/// L_in has many minima: which of them is φ*(θ) follows from the start, initial_phi(), random weights of the
+/// seed given. See Units for the problem's own variable.
 class Perceptron final : public Problem<Eigen::VectorXd>, public Units<Eigen::VectorXd> {
  public:
   using Vec = Eigen::VectorXd;
 
-  /// One output: `loss` is one without a parameter whose second derivative is known (LossKind::continued): squared or
-  /// logistic. Several: softmax. Throws InvalidInput for anything else.
+  /// One output: `loss` is one without a parameter whose second derivative is known (LossKind::continued):
+  /// squared or logistic. Several: softmax. Throws InvalidInput for anything else.
   Perceptron(PerceptronShape shape, kernels::Loss loss, Samples samples, std::vector<RowRange> training,
              std::vector<RowRange> validation, Standardisation standardisation, PenaltyMap penalties,
              bool intercept = true, std::uint64_t seed = 1);
@@ -63,7 +69,8 @@ class Perceptron final : public Problem<Eigen::VectorXd>, public Units<Eigen::Ve
   Vec initial_theta() const override;
   double inner(const Vec& psi, const Vec& theta, Wanted<Vec> wanted) override;
   double outer(const Vec& psi, const Vec& theta, Wanted<Vec> wanted) override;
-  void linearise(const Vec& psi, const Vec& theta, double beta, std::unique_ptr<Curvature<Vec>>& reuse) override;
+  void linearise(const Vec& psi, const Vec& theta, double beta,
+                 std::unique_ptr<Curvature<Vec>>& reuse) override;
   Constants constants(const Vec& theta, const Vec& center, double radius) override;
 
   void adopt_units(const Vec& theta) override;
@@ -97,8 +104,8 @@ class Perceptron final : public Problem<Eigen::VectorXd>, public Units<Eigen::Ve
   Index penalised_, size_;
   Vec mean_square_;  // of what each weight is multiplied with
   Vec units_, start_;
-  Vec lambda_;         // λ·units² of each element of ψ, 0 for the last biases
-  Vec u_, g_, h_;      // scratch in stored coordinates
+  Vec lambda_;     // λ·units² of each element of ψ, 0 for the last biases
+  Vec u_, g_, h_;  // scratch in stored coordinates
 };
 
 /// The weighted mean loss of some rows, as `Perceptron` has it.

@@ -335,15 +335,15 @@ Spectrum Certifier<V>::spectrum_here() {
   // Nearer to what is asked for than any Ritz value, at the price of a few triangular solves.
   if (phases_.factor && !phases_.factor->indefinite())
     return from_factor(*phases_.factor, "the factor of phase 2");
-  // As a second opinion it must not cost many times what the gradient did; and what has not converged soon has a small end
-  // so crowded that other means are cheaper.
+  // As a second opinion it must not cost many times what the gradient did; and what has not converged soon
+  // has a small end so crowded that other means are cheaper.
   const bool large = n > options_.factor_limit;
   Spectrum spectrum = lanczos_spectrum(*curvature_, phases_.phi, options_.seed,
-                                       trust_problem_ && !large ? 30 : 3,
-                                       problem_.stop_token());
+                                       trust_problem_ && !large ? 30 : 3, problem_.stop_token());
   result_.mu_source = result_.smoothness_source = "Lanczos";
   if (std::isnan(spectrum.smallest) && large && trust_problem_) {
-    spectrum = crowded_spectrum(*curvature_, phases_.phi, options_.seed, most_crowded_products, problem_.stop_token());
+    spectrum = crowded_spectrum(*curvature_, phases_.phi, options_.seed, most_crowded_products,
+                                problem_.stop_token());
     result_.mu_source = result_.smoothness_source = "Lanczos without restarts";
   }
   // Lanczos that did not converge has not seen the small end, and neither has phase 2: nothing can be said.

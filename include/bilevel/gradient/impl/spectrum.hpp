@@ -34,11 +34,12 @@ Spectrum lanczos_spectrum(Curvature<V>& curvature, const V& like, std::uint64_t 
       like, seed, sweeps);
 }
 
-/// A lower bound of λ_min that holds with probability 1 − 10⁻⁴ over the random start, for spectra whose small end is too
-/// crowded for its eigenvector to be found: after k products of Lanczos' method, without restarts,
+/// A lower bound of λ_min that holds with probability 1 − 10⁻⁴ over the random start, for spectra whose small
+/// end is too crowded for its eigenvector to be found: after k products of Lanczos' method, without restarts,
 ///   λ_min ≥ ϑ_min − ε(λ_max − λ_min)  with  1.648·√n·exp(−√ε(2k − 1)) = 10⁻⁴
-/// (Kuczyński and Woźniakowski 1992, theorem 4.2, turned around). Stops where that is at least ϑ_min/5, or ϑ_min is not
-/// positive, which is λ_min's upper bound then; unknown after `most` products. Of rounding errors it knows nothing.
+/// (Kuczyński and Woźniakowski 1992, theorem 4.2, turned around). Stops where that is at least ϑ_min/5, or
+/// ϑ_min is not positive, which is λ_min's upper bound then; unknown after `most` products. Of rounding
+/// errors it knows nothing.
 template <Vector V>
 Spectrum crowded_spectrum(Curvature<V>& curvature, const V& like, std::uint64_t seed, long most,
                           const StopToken* stop) {
