@@ -1,0 +1,134 @@
+// How strongly training pictures should be shifted and blurred by noise: θ holds the logarithms of two
+// deviations. What is drawn is drawn once, outside of the losses, and scaled by the deviations, so that both
+// losses are smooth functions of them; rows kept aside, as they are, say what it was worth.
+#include <fmt/format.h>
+#include <torch/torch.h>
+#include <bilevel/torch/algorithms.hpp>
+#include <bilevel/torch/losses.hpp>
+
+#include "learning_run.hpp"
+
+using learning_run::Json;
+using learning_run::Tensors;
+using learning_run::yes;
+using torch::Tensor;
+
+namespace {
+
+/// The matrices that move a line of `length` pixels by so many pixels each: cubic interpolation, whose slope
+/// has no jumps.
+Tensor moves(const Tensor& by, long length) {
+  const Tensor at = torch::arange(length, by.options());
+  const Tensor t = (at.unsqueeze(1) - at - by.reshape({-1, 1, 1})).abs();
+  const Tensor near = (1.5 * t - 2.5) * t * t + 1, far = ((2.5 - 0.5 * t) * t - 4) * t + 2;
+  return torch::where(t < 1, near, torch::where(t < 2, far, torch::zeros_like(t)));
+}
+
+bool augment(const learning_run::Told& told) {
+  const long rows = told.whole("--rows", 10), kept = told.whole("--kept", 10), width = told.whole("--width"),
+             copies = told.whole("--copies");
+  const double decay = told.number("--decay");
+  const auto d = learning_run::digits(told, rows + kept, told.whole("--test-rows"));
+  if (d.x.size(0) < rows + kept)
+    throw bilevel::InvalidInput(fmt::format("there are {} rows, not {}", d.x.size(0), rows + kept));
+  torch::manual_seed(told.whole("--seed", 0));
+  const Tensor x = d.x.narrow(0, 0, rows).repeat({copies, 1}), y = d.y.narrow(0, 0, rows).repeat({copies});
+  const Tensor kept_x = d.x.narrow(0, rows, kept), kept_y = d.y.narrow(0, rows, kept);
+  const Tensor down = torch::randn({x.size(0)}, x.options()), right = torch::randn_like(down),
+               noise = torch::randn_like(x);
+  const auto varied = [=](const Tensor& log_deviations) {
+    const Tensor deviation = log_deviations.exp();
+    const Tensor moved = moves(deviation[0] * down, d.height)
+                             .matmul(x.reshape({-1, d.height, d.width}))
+                             .matmul(moves(deviation[0] * right, d.width).transpose(1, 2));
+    return moved.reshape(x.sizes()) + deviation[1] * noise;
+  };
+  bilevel::torch::Losses<Tensor> problem(
+      [=](const Tensors& w, const Tensors& theta) {
+        return learning_run::cross_entropy(learning_run::through(w, varied(theta[0])), y) +
+               0.5 * decay * learning_run::squares(w);
+      },
+      [=](const Tensors& w, const Tensors&) {
+        return learning_run::cross_entropy(learning_run::through(w, kept_x), kept_y);
+      },
+      {learning_run::network({x.size(1), width, 10}, x.options()),
+       Tensors{torch::tensor({std::log(told.number("--shift")), std::log(told.number("--noise"))},
+                             x.options())}});
+
+  const auto train = bilevel::make_inner_solver<Tensor>("lbfgs", problem, {.gradient_tolerance = 1e-9});
+  const bilevel::ImplicitMethod method;
+  const Tensor theta = problem.initial_theta();
+  const auto first = bilevel::make_estimator<Tensor>(method, problem, *train)->estimate(theta, {});
+  const double apart = learning_run::apart(first.gradient, theta, 1e-3, [&](const Tensor& moved) {
+    return problem.outer(train->solve(moved, 0, first.phi).phi, moved, {});
+  });
+
+  auto outer =
+      learning_run::outer_options(told, fmt::format("augmentation, {} rows, {} copies", rows, copies));
+  outer.box = {Eigen::VectorXd::Constant(2, std::log(1e-3)), Eigen::VectorXd::Constant(2, std::log(5.0))};
+  outer.tolerances = bilevel::ToleranceSchedule::fixed(1e-3, 1e-2);
+  bilevel::ImplicitMethod quiet;  // a certificate costs more than a step: the first gradient has one
+  quiet.common.certificate.enabled = false;
+  const bilevel::Summary s =
+      bilevel::minimise(problem, {.inner = bilevel::LbfgsOptions{},
+                                  .estimator = quiet,
+                                  .optimizer = bilevel::AdamOptimizerOptions{.step = 0.15},
+                                  .outer = outer});
+  Tensor learned = torch::empty_like(theta);
+  bilevel::Space<Tensor>::from_host(s.theta.data(), learned);
+
+  const auto settle = bilevel::make_inner_solver<Tensor>("lbfgs", problem, {.gradient_tolerance = 1e-4});
+  const auto tested = [&](const Tensor& at) {
+    return learning_run::right(
+        learning_run::through(problem.phi_list(settle->solve(at, 0, problem.initial_phi()).phi), d.test_x),
+        d.test_y);
+  };
+  const double none = tested(torch::full_like(theta, -30)), with = tested(learned);
+  const double shift = std::exp(s.theta[0]), blur = std::exp(s.theta[1]);
+  Json result{{"rows", rows},
+              {"kept", kept},
+              {"copies", copies},
+              {"shift", shift},
+              {"noise", blur},
+              {"test_accuracy", with},
+              {"without", none},
+              {"gradient_apart", apart},
+              {"verdict", name(first.certificate.verdict)}};
+  learning_run::add_run(result, s);
+  using namespace learning_run;
+  write(
+      told, result,
+      page("How strongly pictures should be varied",
+           fmt::format(
+               "Shifts of {:.2f} pixels and noise of {:.3f}: {} of the test digits are right, {} without.",
+               shift, blur, percent(with), percent(none)),
+           {{"first gradient and differences of trainings",
+             fmt::format("apart by {:.1e}, {}", apart, name(first.certificate.verdict))}},
+           {section("What a network sees",
+                    {pictures("Rows as they are", x.narrow(0, 0, 20).cpu(), d.height, d.width),
+                     pictures("Rows as varied", varied(learned).narrow(0, 0, 20).cpu(), d.height, d.width)}),
+            progress(s, "loss of the rows kept aside")}));
+
+  fmt::print("the gradient is the difference of trainings: {}\n", yes(apart < 1e-4));
+  fmt::print("shifts and noise are learned, and worth two test digits in a hundred: {}\n",
+             yes(with > none + 0.02));
+  return with > none;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return learning_run::run(argc, argv,
+                           {{"--data", ""},
+                            {"--rows", "100"},
+                            {"--kept", "500"},
+                            {"--copies", "3"},
+                            {"--test-rows", "1000"},
+                            {"--width", "12"},
+                            {"--decay", "0.01"},
+                            {"--steps", "15"},
+                            {"--shift", "1"},
+                            {"--noise", "0.2"},
+                            {"--seed", "1"}},
+                           augment);
+}
