@@ -36,6 +36,7 @@ struct Settings {
   long steps = 60;                  ///< of the solver at most, forwards and backwards
   std::vector<long> unrolled = {};  ///< depths of the networks to compare with
   double rate = 0, tolerance = 1e-3;
+  double bound = 0;    ///< of what a cell passes on, where it can be kept to one; 0: it is not
   double penalty = 0;  ///< weight of ‖∂f/∂φ‖²_F/|φ| in the loss
   bilevel::InnerChoice solver = bilevel::FixedPointOptions{};
   bilevel::AdjointChoice adjoint = bilevel::BicgstabOptions{};  ///< a few vectors, however many steps
@@ -49,7 +50,7 @@ inline Settings parsed(int count, char** arguments, Settings s) {
       {"--rows", &s.rows},         {"--epochs", &s.epochs}, {"--batch", &s.batch},
       {"--channels", &s.channels}, {"--length", &s.length}, {"--steps", &s.steps},
       {"--unrolled", &s.unrolled}, {"--rate", &s.rate},     {"--tolerance", &s.tolerance},
-      {"--penalty", &s.penalty},   {"--seed", &s.seed},     {"--device", &s.device},
+      {"--bound", &s.bound},       {"--penalty", &s.penalty},   {"--seed", &s.seed},     {"--device", &s.device},
       {"--data", &s.data},         {"--report", &s.report}, {"--json", &s.json}};
   for (int i = 1; i < count; i += 2) {
     const auto flag = flags.find(arguments[i]);

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <memory>
 
+#include <ATen/Parallel.h>
+
 #include <bilevel/learning/meta_learn.hpp>
 #include <bilevel/learning/picture_tasks.hpp>
 #include <bilevel/version.hpp>
@@ -161,6 +163,8 @@ int run(MetaArguments& a) {
   const TaskData data = tasks_of(a);
   const MetaOptions options = resolve(a.options, data.training->form());
   const bool classes = data.training->form().classes;
+  // Layers of units are too little work for LibTorch to divide: waiting for another core takes longer.
+  if (options.device.is_cpu() && !data.training->form().pictures()) at::set_num_threads(1);
   const std::string identity =
       fmt::format("{} of {}", run_identity(data, options), bilevel::as_utf8(data.source));
   a.checkpoint = place_of("meta", a.checkpoint, identity);

@@ -1,5 +1,7 @@
 #include "layered_loss.hpp"
 
+#include <algorithm>
+
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <Eigen/Core>
@@ -187,10 +189,14 @@ struct Data {
 };
 
 template <class Call>
-void for_each_task(const Tensor& weights, const Call& call) {
-  at::parallel_for(0, weights.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t t = begin; t < end; ++t) call(t);
-  });
+void for_each_task(const Tensor& weights, Eigen::Index rows, const Call& call) {
+  // Less than a tenth of a millisecond of arithmetic is no work for another core, which may be busy.
+  constexpr std::int64_t worth_a_core = 4'000'000;
+  const std::int64_t each = 6 * weights.size(1) * rows;
+  at::parallel_for(0, weights.size(0), std::max<std::int64_t>(1, worth_a_core / each),
+                   [&](std::int64_t begin, std::int64_t end) {
+                     for (std::int64_t t = begin; t < end; ++t) call(t);
+                   });
 }
 
 /// Losses of all tasks, their gradients, and the traces of the passes.
@@ -207,7 +213,7 @@ Passed pass(const Data& data, const Tensor& weights) {
     const S *w = weights.data_ptr<S>(), *x = data.x.data_ptr<S>(), *y = data.y.data_ptr<S>();
     S *loss = p.loss.data_ptr<S>(), *trace = p.trace.data_ptr<S>(), *slope = p.slope.data_ptr<S>();
     const std::int64_t in = data.x.stride(0), out = data.y.stride(0);
-    for_each_task(weights, [&](std::int64_t t) {
+    for_each_task(weights, layout.rows, [&](std::int64_t t) {
       loss[t] = gradient<S>(layout, data.classes, w + t * layout.parameters, x + t * in, y + t * out,
                             trace + t * layout.trace(), slope + t * layout.parameters);
     });
@@ -224,7 +230,7 @@ Tensor products(const Data& data, const Tensor& weights, const Tensor& trace, co
     const S *w = weights.data_ptr<S>(), *x = data.x.data_ptr<S>(), *y = data.y.data_ptr<S>(),
             *left = trace.data_ptr<S>(), *along = v.data_ptr<S>();
     S *out = result.data_ptr<S>(), *own = room.data_ptr<S>();
-    for_each_task(weights, [&](std::int64_t t) {
+    for_each_task(weights, layout.rows, [&](std::int64_t t) {
       product<S>(layout, data.classes, w + t * layout.parameters, x + t * data.x.stride(0),
                  y + t * data.y.stride(0), left + t * layout.trace(), along + t * layout.parameters,
                  own + t * layout.trace(), out + t * layout.parameters);
