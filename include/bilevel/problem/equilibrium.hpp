@@ -171,7 +171,7 @@ void require_unconstrained(const Equilibrium<V>& problem, std::string_view what)
   if (!problem.phi_constraints().empty())
     throw InvalidInput(
         fmt::format("{}: does not obey the problem's constraints on phi; use the inner solver newton or "
-                    "lbfgs, made by name",
+                    "lbfgs, made by name, or a VariationalInequality of what minimises no loss",
                     what));
 }
 
