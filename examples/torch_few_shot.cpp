@@ -29,7 +29,7 @@ class Swings final : public TaskSource {
       for (auto [x, y] : {std::pair{&tasks.support_x, &tasks.support_y}, {&tasks.query_x, &tasks.query_y}})
         for (long i = 0; i < x->size(1); ++i) {
           const double at = even(0, 5);
-          (*x)[t][i][0] = at;
+          (*x)[t][i][0] = at - 2.5;  // inputs around zero suit a network of tanh
           (*y)[t][i][0] = height * std::exp(-damping * at) * std::cos(pace * at);
         }
     }
@@ -48,9 +48,11 @@ int main() {
   swings.test = std::make_shared<Swings>(2);
 
   MetaOptions options;
-  options.learner = {.kind = LearnerKind::hypernetwork, .layers = {20, 20}, .embedding = 8};
+  options.learner = {.kind = LearnerKind::hypernetwork, .layers = {32, 32}, .embedding = 8};
   options.tasks = 10;
-  options.steps = 150;
+  options.steps = 300;
+  options.adaptation.inner_steps = 30;
+  options.adjoint_steps = 20;
   options.learning_rate = 0.005;
   options.test_tasks = 100;
   options.looks = 1;

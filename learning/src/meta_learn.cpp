@@ -56,7 +56,7 @@ class LearningRun {
   }
   bool step();
   void move(const Tensor& gradient);
-  bool certify();
+  void certify();
   bool look();
   void remember();
   void save();
@@ -134,7 +134,7 @@ bool LearningRun::step() {
   return true;
 }
 
-bool LearningRun::certify() {
+void LearningRun::certify() {
   const Stopwatch watch;
   const Estimate<SingleTensor> e = gradient_.certified(theta_);
   CertifiedMetaGradients& all = kept_.certified;
@@ -144,7 +144,6 @@ bool LearningRun::certify() {
   ++count;
   all.last = e.certificate;
   all.seconds += watch.seconds();
-  return true;
 }
 
 /// A look at the test tasks; θ counts as good from then on.
@@ -240,7 +239,9 @@ MetaLearned LearningRun::run() {
                     : fmt::format("{:g} s are over, after step {} of {}", o_.seconds, kept_.step, o_.steps));
       break;
     }
-    going = step() && (!turn(o_.certify) || certify()) && (!turn(o_.looks) || look());
+    going = step();
+    if (going && turn(o_.certify)) certify();
+    if (going && turn(o_.looks)) going = look();
     const double now = elapsed();
     if (going && c_.progress && now - shown_ > 0.2) {
       shown_ = now;

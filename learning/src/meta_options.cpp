@@ -30,7 +30,7 @@ MetaOptions resolve(MetaOptions o, const TaskForm& form) {
   const bool heads = o.learner.kind == LearnerKind::heads;
   if (o.tasks == 0) o.tasks = form.pictures() ? 16 : 25;
   if (o.steps == 0) o.steps = form.pictures() ? 4000 : 3000;
-  if (o.learning_rate == 0) o.learning_rate = form.pictures() ? 1e-3 : 3e-3;
+  if (o.learning_rate == 0) o.learning_rate = form.pictures() ? 2e-3 : 3e-3;
   if (o.adjoint_steps == 0) o.adjoint_steps = heads ? 16 : 15;
   if (o.adjoint_tolerance == 0) o.adjoint_tolerance = 1e-3;
   // The outer loss is a mean over the tasks, of which each takes its share of the nudge.
