@@ -16,10 +16,11 @@ using namespace equilibrium;
 
 namespace {
 
-/// φ ← relu(x + c₂ * relu(c₁ * φ)) with convolutions c, after a convolution that halves the picture, before means of its
-/// quarters and a linear map. What a unit receives through c₁ or c₂ moves by at most `bound` times what moves most
-/// below, Σ|w| ≤ bound for each: in the largest norm the cell contracts by bound², whatever it learns, so there is one φ
-/// and it is reached from anywhere. 0: nothing keeps it from ceasing to settle.
+/// φ ← relu(x + c₂ * relu(c₁ * φ)) with convolutions c, after a convolution that halves the picture, before
+/// means of its quarters and a linear map. What a unit receives through c₁ or c₂ moves by at most `bound`
+/// times what moves most below, Σ|w| ≤ bound for each: in the largest norm the cell contracts by bound²,
+/// whatever it learns, so there is one φ and it is reached from anywhere. 0: nothing keeps it from ceasing to
+/// settle.
 struct Convolutional : Parts {
   Convolutional(long channels, long classes, double most)
       : bound(most),
@@ -67,14 +68,9 @@ Data on_device(const bilevel::networks::TrainingData& d, const std::string& devi
 }  // namespace
 
 int main(int count, char** arguments) try {
-  const Settings s = parsed(count, arguments,
-                            {.rows = 1000,
-                             .epochs = 8,
-                             .batch = 50,
-                             .channels = 8,
-                             .unrolled = {12},
-                             .rate = 1e-2,
-                             .bound = 0.95});
+  const Settings s = parsed(
+      count, arguments,
+      {.rows = 1000, .epochs = 8, .batch = 50, .channels = 8, .unrolled = {12}, .rate = 1e-2, .bound = 0.95});
   const auto read = s.data.empty()
                         ? bilevel::networks::drawn_digits(s.rows, static_cast<std::uint64_t>(s.seed), 500)
                         : bilevel::networks::read_training_data({.data = s.data}, {.rows = s.rows});
