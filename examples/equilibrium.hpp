@@ -47,11 +47,12 @@ struct Settings {
 /// `--name value …` over what is there.
 inline Settings parsed(int count, char** arguments, Settings s) {
   const std::map<std::string, std::variant<long*, double*, std::string*, std::vector<long>*>> flags{
-      {"--rows", &s.rows},         {"--epochs", &s.epochs}, {"--batch", &s.batch},
-      {"--channels", &s.channels}, {"--length", &s.length}, {"--steps", &s.steps},
-      {"--unrolled", &s.unrolled}, {"--rate", &s.rate},     {"--tolerance", &s.tolerance},
-      {"--bound", &s.bound},       {"--penalty", &s.penalty},   {"--seed", &s.seed},     {"--device", &s.device},
-      {"--data", &s.data},         {"--report", &s.report}, {"--json", &s.json}};
+      {"--rows", &s.rows},         {"--epochs", &s.epochs},   {"--batch", &s.batch},
+      {"--channels", &s.channels}, {"--length", &s.length},   {"--steps", &s.steps},
+      {"--unrolled", &s.unrolled}, {"--rate", &s.rate},       {"--tolerance", &s.tolerance},
+      {"--bound", &s.bound},       {"--penalty", &s.penalty}, {"--seed", &s.seed},
+      {"--device", &s.device},     {"--data", &s.data},       {"--report", &s.report},
+      {"--json", &s.json}};
   for (int i = 1; i < count; i += 2) {
     const auto flag = flags.find(arguments[i]);
     std::string names;

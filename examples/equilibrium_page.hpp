@@ -80,7 +80,7 @@ inline std::pair<std::string, std::string> verdict(const Json& run, const Settin
         "{:.2f}, at the "
         "end {:.2f}): there φ ← f(φ, x) alone no longer settles, and where it settled all the same the "
         "acceleration did "
-        "it. A larger --penalty on the Jacobian keeps the cell contracting.",
+        "it. A --bound on the weights, or a larger --penalty on the Jacobian, keeps the cell contracting.",
         beyond, run["epochs"].size(), largest, radius);
   double not_finite = 0;
   for (const Json& e : run["epochs"]) not_finite += e["not_finite"].get<double>();
@@ -91,7 +91,7 @@ inline std::pair<std::string, std::string> verdict(const Json& run, const Settin
                         last["epoch"] == s.epochs
                             ? ""
                             : ": it learned nothing more, and the run was ended. Smaller steps (--rate), a "
-                              "larger --penalty or more --steps may help");
+                              "--bound, a larger --penalty or more --steps may help");
   return {all ? "trusted" : last["untrusted"] == 0 ? "doubtful" : "untrusted", text};
 }
 
@@ -115,6 +115,7 @@ inline Json page(const std::string& title, const std::vector<Json>& runs, const 
            {"device", s.device},
            {"seed", std::to_string(s.seed)},
            {"tolerance", fmt::format("{:g}", s.tolerance)},
+           {"bound", fmt::format("{:g}", s.bound)},
            {"penalty", fmt::format("{:g}", s.penalty)},
            {"error of the gradient against differences of the whole solve, in float64",
             fmt::format("{:.1e}", difference)}})

@@ -16,10 +16,11 @@ using namespace equilibrium;
 
 namespace {
 
-/// φ ← relu(x + c₂ * relu(c₁ * φ)) with convolutions c, after a convolution that halves the picture, before means of its
-/// quarters and a linear map. What a unit receives through c₁ or c₂ moves by at most `bound` times what moves most
-/// below, Σ|w| ≤ bound for each: in the largest norm the cell contracts by bound², whatever it learns, so there is one φ
-/// and it is reached from anywhere. 0: nothing keeps it from ceasing to settle.
+/// φ ← relu(x + c₂ * relu(c₁ * φ)) with convolutions c, after a convolution that halves the picture, before
+/// means of its quarters and a linear map. What a unit receives through c₁ or c₂ moves by at most `bound`
+/// times what moves most below, Σ|w| ≤ bound for each: in the largest norm the cell contracts by bound²,
+/// whatever it learns, so there is one φ and it is reached from anywhere. 0: nothing keeps it from ceasing to
+/// settle.
 struct Convolutional : Parts {
   Convolutional(long channels, long classes, double most)
       : bound(most),
@@ -67,14 +68,9 @@ Data on_device(const bilevel::networks::TrainingData& d, const std::string& devi
 }  // namespace
 
 int main(int count, char** arguments) try {
-  const Settings s = parsed(count, arguments,
-                            {.rows = 1000,
-                             .epochs = 8,
-                             .batch = 50,
-                             .channels = 8,
-                             .unrolled = {12},
-                             .rate = 1e-2,
-                             .bound = 0.95});
+  const Settings s = parsed(
+      count, arguments,
+      {.rows = 1000, .epochs = 10, .batch = 50, .channels = 8, .unrolled = {12}, .rate = 2e-2, .bound = 0.95});
   const auto read = s.data.empty()
                         ? bilevel::networks::drawn_digits(s.rows, static_cast<std::uint64_t>(s.seed), 500)
                         : bilevel::networks::read_training_data({.data = s.data}, {.rows = s.rows});
@@ -95,8 +91,8 @@ int main(int count, char** arguments) try {
   const auto yes = [](bool holds) { return holds ? "yes" : "no"; };
   fmt::print("gradient within 1e-6 of differences of the whole solve: {}\n", yes(error < 1e-6));
   fmt::print("more than 90 % of the test pictures right: {}\n", yes(equilibrium["test_accuracy"] > 0.9));
-  fmt::print("as many as the unrolled network, to 5 in 100: {}\n",
-             yes(equilibrium["test_accuracy"] > unrolled["test_accuracy"].get<double>() - 0.05));
+  fmt::print("as many as the unrolled network, to 3 in 100: {}\n",
+             yes(equilibrium["test_accuracy"] > unrolled["test_accuracy"].get<double>() - 0.03));
   fmt::print("trusted or doubtful, but no step untrusted in the last epoch: {}\n",
              yes(equilibrium["epochs"].back()["untrusted"] == 0));
   fmt::print("memory is the same at 10 and at 100 steps: {}; the unrolled network's: {}\n",
