@@ -4,7 +4,9 @@
 // torch_adversarial_digits.cpp. The game has one value,
 //   V(d, g) = E log σ(d(x)) + E log(1 − σ(d(g(z)))),
 // which the discriminator, held back by a decay, maximises and the generator minimises:
-//   L_in = −V + ½·decay·‖d‖²,   L_out = V.
+//   L_in = −V + ½·decay·‖d‖²,   L_out = V,
+// or, where `saturates` is false, L_out = −E log σ(d(g(z))), whose slope does not vanish where the
+// discriminator is sure.
 
 #include <functional>
 
@@ -26,12 +28,17 @@ struct Game {
   Tensors generator, discriminator;               ///< where both start
   long batch = 256;
   double decay = 3e-4;
+  bool saturates = true;
 
   Tensor noise(long rows) const { return torch::randn({rows, generator[0].size(0)}, generator[0].options()); }
   Tensor generated(const Tensors& g, const Tensor& z) const { return pictures(through(g, z)); }
   Tensor value(const Tensors& d, const Tensors& g, const Tensor& x, const Tensor& z) const {
     namespace F = torch::nn::functional;
     return -F::softplus(-through(d, x)).mean() - F::softplus(through(d, generated(g, z))).mean();
+  }
+  Tensor generators(const Tensors& d, const Tensors& g, const Tensor& x, const Tensor& z) const {
+    if (saturates) return value(d, g, x, z);
+    return torch::nn::functional::softplus(-through(d, generated(g, z))).mean();
   }
   Tensor held_back(const Tensors& d) const { return 0.5 * decay * learning_run::squares(d); }
 };
@@ -48,8 +55,15 @@ struct Played {
 
 /// The options that say how the leader learns.
 inline std::map<std::string, std::string> leader_options() {
-  return {{"--estimator", "implicit"}, {"--inner-steps", "10"}, {"--products", "10"},
-          {"--rate", "0.01"},          {"--decay", "0.0003"},   {"--looks", "4"}};
+  return {{"--estimator", "implicit"}, {"--inner-steps", "10"}, {"--products", "10"},  {"--rate", "0.01"},
+          {"--decay", "0.0003"},       {"--looks", "4"},        {"--game", "zero-sum"}};
+}
+
+inline bool saturates(const learning_run::Told& told) {
+  const std::string& game = told.text("--game");
+  if (game != "zero-sum" && game != "non-saturating")
+    throw bilevel::InvalidInput(fmt::format("--game {}: there are zero-sum and non-saturating", game));
+  return game == "zero-sum";
 }
 
 /// The generator leads: each of its steps is along the gradient through a discriminator that has answered, on
@@ -58,7 +72,7 @@ inline Played lead(const learning_run::Told& told, const Game& game, long steps,
   const Tensor x = game.sample(game.batch), z = game.noise(game.batch);  // drawn anew in place
   bilevel::torch::Losses<Tensor> problem(
       [=](const Tensors& d, const Tensors& g) { return game.held_back(d) - game.value(d, g, x, z); },
-      [=](const Tensors& d, const Tensors& g) { return game.value(d, g, x, z); },
+      [=](const Tensors& d, const Tensors& g) { return game.generators(d, g, x, z); },
       {game.discriminator, game.generator}, {.graphs = bilevel::torch::Graphs::whole});
   const long inner_steps = told.whole("--inner-steps");
   const auto answer = bilevel::make_inner_solver<Tensor>(
@@ -119,7 +133,7 @@ inline double apart(Game game) {
   const Tensor x = game.sample(game.batch), z = game.noise(game.batch);
   bilevel::torch::Losses<Tensor> problem(
       [=](const Tensors& d, const Tensors& g) { return game.held_back(d) - game.value(d, g, x, z); },
-      [=](const Tensors& d, const Tensors& g) { return game.value(d, g, x, z); },
+      [=](const Tensors& d, const Tensors& g) { return game.generators(d, g, x, z); },
       {game.discriminator, game.generator});
   const auto settle =
       bilevel::make_inner_solver<Tensor>("trust-region", problem, {.gradient_tolerance = 1e-11});
@@ -136,6 +150,8 @@ inline double apart(Game game) {
 /// The usual way: a step of one, a step of the other, both by Adam, until `budget` gradients are spent. The
 /// generator maximises E log σ(d(g(z))), as is usual, the discriminator plays as above.
 inline double alternate(const Game& game, double rate, double budget, const Watch& watch) {
+  Game usual = game;
+  usual.saturates = false;
   Tensors g, d;
   for (const Tensor& w : game.generator) g.push_back(w.clone().set_requires_grad(true));
   for (const Tensor& w : game.discriminator) d.push_back(w.clone().set_requires_grad(true));
@@ -148,7 +164,7 @@ inline double alternate(const Game& game, double rate, double budget, const Watc
     (game.held_back(d) - game.value(d, g, x, z)).backward();
     discriminator.step();
     generator.zero_grad();
-    torch::nn::functional::softplus(-through(d, game.generated(g, z))).mean().backward();
+    usual.generators(d, g, x, z).backward();
     generator.step();
     const torch::NoGradGuard guard;
     watch(step, g);

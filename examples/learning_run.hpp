@@ -70,9 +70,10 @@ class Told {
       const torch::Device device(text("--device"));
       torch::zeros({1}, device);
       return device;
-    } catch (const c10::Error& error) {
-      throw bilevel::InvalidInput(
-          fmt::format("--device {}: {}", text("--device"), error.what_without_backtrace()));
+    } catch (const c10::Error&) {
+      throw bilevel::InvalidInput(fmt::format(
+          "--device {}: this LibTorch knows no such device, or the machine has none; cpu is there always",
+          text("--device")));
     }
   }
 

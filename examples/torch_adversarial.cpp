@@ -60,7 +60,8 @@ bool play(const learning_run::Told& told) {
                                  learning_run::network({latent, width, width, 2}, like),
                                  learning_run::network({2, width, width, 1}, like),
                                  256,
-                                 told.number("--decay")};
+                                 told.number("--decay"),
+                                 adversarial::saturates(told)};
     if (seed == first) apart = adversarial::apart(game);
     const Tensor z = game.noise(fresh);
     Json led_curve = Json::array(), other_curve = led_curve;

@@ -58,7 +58,8 @@ bool play(const learning_run::Told& told) {
       learning_run::network({latent, width, width, d.x.size(1)}, like),
       learning_run::network({d.x.size(1), answers, answers, 1}, like),
       told.whole("--batch"),
-      told.number("--decay")};
+      told.number("--decay"),
+      adversarial::saturates(told)};
   const Tensor z = game.noise(fresh);
   Json covered = Json::array(), entropies = covered, sure = covered;
   Tensor drawn, other;
@@ -137,5 +138,7 @@ int main(int argc, char** argv) {
                   {"--alternating-rate", "0.001"},
                   {"--seed", "1"}});
   options["--rate"] = "0.005";
+  options["--game"] = "non-saturating";
+  options["--estimator"] = "first-order";
   return learning_run::run(argc, argv, options, play);
 }
