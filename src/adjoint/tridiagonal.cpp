@@ -25,7 +25,29 @@ std::pair<double, double> Tridiagonal::extremes() const {
   const Eigen::VectorXd coupling = Eigen::Map<const Eigen::VectorXd>(coupling_.data(), rows - 1);
   if (!diagonal.allFinite() || !coupling.allFinite()) return {unknown, unknown};
   const Eigen::VectorXd values = tridiagonal_eigenvalues(diagonal, coupling);
-  return {values[0], values[rows - 1]};
+  if (values.allFinite()) return {values[0], values[rows - 1]};
+  // The QL method may not converge where an end was found many times over. So many of the pivots of T − xI
+  // are negative as eigenvalues lie below x (Sylvester).
+  const auto below = [&](double x) {
+    Eigen::Index count = 0;
+    double pivot = 1;
+    for (Eigen::Index k = 0; k < rows; ++k) {
+      pivot = diagonal[k] - x - (k > 0 ? coupling[k - 1] * coupling[k - 1] / pivot : 0);
+      if (pivot == 0) pivot = std::numeric_limits<double>::min();
+      count += pivot < 0;
+    }
+    return count;
+  };
+  const double reach = diagonal.cwiseAbs().maxCoeff() + 2 * coupling.cwiseAbs().maxCoeff();
+  const auto least_with = [&](Eigen::Index count) {
+    double low = -reach, high = reach;
+    for (int halvings = 0; halvings < 60; ++halvings) {
+      const double middle = 0.5 * (low + high);
+      (below(middle) >= count ? high : low) = middle;
+    }
+    return high;
+  };
+  return {least_with(1), least_with(rows)};
 }
 
 }  // namespace bilevel

@@ -463,10 +463,10 @@ std::vector<DataFinding> diagnose(const Prepared& p, const Vec& theta, const Dia
   at_correlations("collinear-columns", [&] { return collinear_columns(p, columns); });
   if (p.model.classifies())
     look("separable-classes", [&] {
-      return p.network() ? not_looked_at("separable-classes",
-                                         "that is a question to linear models: ask with --model "
-                                         "logistic or softmax")
-                         : separable_classes(p, options);
+      return p.network()
+                 ? not_looked_at("separable-classes",
+                                 "that is a question to linear models: ask it of a logistic or softmax one")
+                 : separable_classes(p, options);
     });
   if (p.penalties.count > 1) look(told_apart_name, [&] { return penalties_told_apart(p, theta, options); });
   return findings;

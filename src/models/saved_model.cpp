@@ -9,6 +9,7 @@
 #include "encoding/foreign_json.hpp"
 
 #include <bilevel/data/moments.hpp>
+#include <bilevel/models/tune_options.hpp>
 #include <bilevel/version.hpp>
 
 #include "files/read_own.hpp"
@@ -68,7 +69,8 @@ SavedModel decoded(const std::string& text) {
     // Each unit has parameters in the file: no number of them overflows.
     const auto most = static_cast<Index>(j.at("coefficients").size());
     const auto wrong = [&](Index units) { return units < 1 || units > most; };
-    if (m.layers.empty() || std::any_of(m.layers.begin(), m.layers.end(), wrong))
+    if (m.layers.empty() || m.layers.size() > most_layers ||
+        std::any_of(m.layers.begin(), m.layers.end(), wrong))
       throw InvalidInput("its layers do not fit its coefficients");
   }
   m.schema = decode_schema(j.at("schema"));

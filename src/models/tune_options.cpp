@@ -45,6 +45,8 @@ Violations TuneOptions::validate() const {
   const bool network = model == Model::mlp;
   const std::string sizes = fmt::format("{}", fmt::join(layers, "-"));
   v.require(network || layers.empty(), "layers", sizes, "is for TuneOptions.model = mlp");
+  v.require(layers.size() <= most_layers, "layers", sizes,
+            fmt::format("must be {} layers at most", most_layers));
   for (const Index units : layers)
     if (units < 1 || units > most_parameters) {
       v.require(false, "layers", sizes, fmt::format("must be sizes of 1 to {}", most_parameters));

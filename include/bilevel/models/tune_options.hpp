@@ -27,7 +27,8 @@ struct TuningData {
 
 /// Of a multilayer perceptron of which nothing else is said.
 inline constexpr Index usual_layer = 32;
-/// A network of more parameters is refused.
+/// Hidden layers at most; a network of more parameters is refused.
+inline constexpr std::size_t most_layers = 100;
 inline constexpr Index most_parameters = 20'000'000;
 
 /// How the penalties of a model are tuned.
