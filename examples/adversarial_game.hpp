@@ -107,8 +107,8 @@ inline Played lead(const learning_run::Told& told, const Game& game, long steps,
   bilevel::Warm<Tensor> warm;
   const long looks = std::max<long>(1, steps / told.whole("--looks"));
   for (long step = 1; step <= steps; ++step) {
-    x.copy_(game.sample(game.batch));
-    z.copy_(game.noise(game.batch));
+    x.data().copy_(game.sample(game.batch));
+    z.data().copy_(game.noise(game.batch));
     const bool look = step % looks == 0;
     const auto e = (look ? certified : plain)->estimate(theta, warm);
     if (look) ++played.verdicts[std::string(name(e.certificate.verdict))];

@@ -188,16 +188,27 @@ Tensor AutogradLosses::loss(Which which, const Tensors& phi, const Tensors& thet
   return value.dim() == 0 ? value : value.reshape({});
 }
 
+namespace {
+
+/// A graph that is kept beyond a step counts what is written into the data of its losses.
+std::string not_computed(std::string_view what, std::string_view why) {
+  const bool written = why.find("modified by an inplace operation") != std::string_view::npos;
+  return fmt::format(
+      "{}: {} cannot be computed: {}{}", owner, what, why,
+      written ? ". New data of a loss are written by x.data().copy_(…), which is not counted" : "");
+}
+
+}  // namespace
+
 Tensors AutogradLosses::backward(std::string_view what, const Tensors& outputs, const Tensors& inputs,
                                  const Tensors& weights, bool keep, bool record) {
   ++cost_.backward_passes;
   try {
     return ::torch::autograd::grad(outputs, inputs, weights, keep || record, record, true);
   } catch (const c10::Error& error) {
-    throw InvalidInput(
-        fmt::format("{}: {} cannot be computed: {}", owner, what, error.what_without_backtrace()));
+    throw InvalidInput(not_computed(what, error.what_without_backtrace()));
   } catch (const std::runtime_error& error) {
-    throw InvalidInput(fmt::format("{}: {} cannot be computed: {}", owner, what, error.what()));
+    throw InvalidInput(not_computed(what, error.what()));
   }
 }
 
