@@ -34,8 +34,7 @@ inline const auto numbers = torch::dtype(torch::kDouble);
 class Told {
  public:
   Told(int argc, char** argv, std::map<std::string, std::string> defaults) : said_(std::move(defaults)) {
-    for (const char* each : {"--json", "--report", "--checkpoint"}) said_.emplace(each, "");
-    said_.emplace("--resume", "no");
+    for (const char* each : {"--json", "--report"}) said_.emplace(each, "");
     said_.emplace("--device", "cpu");
     std::string names;
     for (const auto& [name, value] : said_) names += fmt::format(" {} {}", name, value.empty() ? "…" : value);
@@ -80,6 +79,12 @@ class Told {
  private:
   std::map<std::string, std::string> said_;
 };
+
+/// The same for a program whose one outer loop can be kept.
+inline std::map<std::string, std::string> kept(std::map<std::string, std::string> defaults) {
+  defaults.insert({{"--checkpoint", ""}, {"--resume", "no"}});
+  return defaults;
+}
 
 /// Exit codes are those of `bilevel`: 1 the aim was missed, 2 bad input, 3 an error of the program.
 template <class Program>

@@ -1,9 +1,6 @@
 // A generator that leads: θ is a network that makes points of noise, φ the discriminator that tells them from
 // the data and answers every step of the generator anew. The data are eight Gaussians on a ring, of which a
 // generator that only follows the last answer likes to forget some. docs/learning-problems.md has ten seeds.
-#include <fmt/format.h>
-#include <torch/torch.h>
-
 #include "adversarial_game.hpp"
 
 using adversarial::Tensors;

@@ -124,16 +124,16 @@ bool augment(const learning_run::Told& told) {
 
 int main(int argc, char** argv) {
   return learning_run::run(argc, argv,
-                           {{"--data", ""},
-                            {"--rows", "100"},
-                            {"--kept", "500"},
-                            {"--copies", "4"},
-                            {"--test-rows", "1000"},
-                            {"--width", "12"},
-                            {"--decay", "0.01"},
-                            {"--steps", "12"},
-                            {"--shift", "1"},
-                            {"--noise", "0.2"},
-                            {"--seed", "1"}},
+                           learning_run::kept({{"--data", ""},
+                                               {"--rows", "100"},
+                                               {"--kept", "500"},
+                                               {"--copies", "4"},
+                                               {"--test-rows", "1000"},
+                                               {"--width", "12"},
+                                               {"--decay", "0.01"},
+                                               {"--steps", "12"},
+                                               {"--shift", "1"},
+                                               {"--noise", "0.2"},
+                                               {"--seed", "1"}}),
                            augment);
 }

@@ -130,14 +130,14 @@ bool clean(const learning_run::Told& told) {
 
 int main(int argc, char** argv) {
   return learning_run::run(argc, argv,
-                           {{"--data", ""},
-                            {"--rows", "500"},
-                            {"--checked", "800"},
-                            {"--wrong", "0.4"},
-                            {"--test-rows", "1000"},
-                            {"--width", "12"},
-                            {"--decay", "0.01"},
-                            {"--steps", "60"},
-                            {"--seed", "1"}},
+                           learning_run::kept({{"--data", ""},
+                                               {"--rows", "500"},
+                                               {"--checked", "800"},
+                                               {"--wrong", "0.4"},
+                                               {"--test-rows", "1000"},
+                                               {"--width", "12"},
+                                               {"--decay", "0.01"},
+                                               {"--steps", "60"},
+                                               {"--seed", "1"}}),
                            clean);
 }

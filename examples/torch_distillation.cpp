@@ -1,8 +1,6 @@
 // Ten pictures that teach what thousands do: θ holds ten pictures, one a digit. The inner loss trains a
 // linear softmax model on these ten until it has settled, the outer loss asks all rows what it has learned.
 // docs/learning-problems.md has the long run.
-#include <fmt/format.h>
-#include <torch/torch.h>
 #include <bilevel/torch/algorithms.hpp>
 #include <bilevel/torch/losses.hpp>
 
@@ -101,13 +99,11 @@ bool distil(const learning_run::Told& told) {
                                     {"ten_real", by_real},
                                     {"ten_real_best", by_best},
                                     {"all_rows", by_all},
-                                    {"gradient_apart", apart},
-                                    {"decay", decay}})
+                                    {"gradient_apart", apart}})
     result[what] = share;
   learning_run::add_run(result, s);
-  using learning_run::percent;
+  using learning_run::percent, learning_run::yes;
   const std::vector<std::string> names{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
-  const Tensor beside = (ten - ten.mean(0, true)).cpu();
   learning_run::write(
       told, result,
       learning_run::page(
@@ -128,13 +124,10 @@ bool distil(const learning_run::Told& told) {
                      {fmt::format("all {} rows", d.x.size(0)), percent(by_all)}}),
                 learning_run::pictures("Learned", ten.cpu(), d.height, d.width, names,
                                        ten.abs().max().item<double>()),
-                learning_run::pictures("Learned, less what all ten share", beside, d.height, d.width, names,
-                                       beside.abs().max().item<double>()),
                 learning_run::pictures("Where they began: the mean of each class", means.cpu(), d.height,
                                        d.width, names)}),
            learning_run::progress(s, "cross-entropy of all rows")}));
 
-  using learning_run::yes;
   fmt::print("the gradient is {}, {}\n", name(first.certificate.kind), name(first.certificate.verdict));
   fmt::print("and the difference of trainings: {}\n", yes(apart < 1e-6));
   fmt::print("ten learned pictures teach more than ten means: {}\n", yes(by_learned > by_means + 0.02));
@@ -147,14 +140,12 @@ bool distil(const learning_run::Told& told) {
 
 int main(int argc, char** argv) {
   return learning_run::run(argc, argv,
-                           {
-                               {"--data", ""},
-                               {"--rows", "3000"},
-                               {"--test-rows", "1000"},
-                               {"--steps", "60"},
-                               {"--decay", "0.001"},
-                               {"--draws", "10"},
-                               {"--seed", "1"},
-                           },
+                           learning_run::kept({{"--data", ""},
+                                               {"--rows", "3000"},
+                                               {"--test-rows", "1000"},
+                                               {"--steps", "60"},
+                                               {"--decay", "0.001"},
+                                               {"--draws", "10"},
+                                               {"--seed", "1"}}),
                            distil);
 }

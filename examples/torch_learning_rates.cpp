@@ -132,12 +132,12 @@ bool learn(const learning_run::Told& told) {
 
 int main(int argc, char** argv) {
   return learning_run::run(argc, argv,
-                           {{"--data", ""},
-                            {"--rows", "500"},
-                            {"--test-rows", "1000"},
-                            {"--width", "24"},
-                            {"--inner-steps", "20"},
-                            {"--steps", "60"},
-                            {"--seed", "1"}},
+                           learning_run::kept({{"--data", ""},
+                                               {"--rows", "500"},
+                                               {"--test-rows", "1000"},
+                                               {"--width", "24"},
+                                               {"--inner-steps", "20"},
+                                               {"--steps", "60"},
+                                               {"--seed", "1"}}),
                            learn);
 }
