@@ -108,8 +108,7 @@ bool distil(const learning_run::Told& told) {
       told, result,
       learning_run::page(
           "Ten pictures that teach",
-          fmt::format("A linear model that has seen these ten pictures and nothing else tells {} of {} test "
-                      "digits right.",
+          fmt::format("A linear model that has seen these ten alone tells {} of {} test digits right.",
                       percent(by_learned), d.test_x.size(0)),
           {{"learned numbers", fmt::format("{}", theta.numel())},
            {"first gradient and differences of trainings", fmt::format("apart by {:.1e}", apart)}},
