@@ -14,7 +14,6 @@ using learning_run::squares;
 using torch::Tensor;
 
 namespace {
-
 Tensor scores(const Tensors& w, const Tensor& x) {
   return x.matmul(w[0]) + w[1];
 }
