@@ -39,7 +39,8 @@ Json page_of(const Json& result) {
   if (result.contains("page")) return result["page"];
   if (result.contains("sections")) return result;
   if (command.empty())
-    throw InvalidInput("it is neither a result nor a page: it has no `command`, no `page` and no `sections`");
+    throw InvalidInput(
+        "it is neither a result nor a page: it has no \"command\", no \"page\" and no \"sections\"");
   throw InvalidInput(fmt::format("the results of {} have no report", command));
 }
 

@@ -88,7 +88,13 @@ std::string adapt_to_pictures(const AdaptArguments& a, const SavedLearner& learn
   if (a.fresh.empty())
     throw InvalidInput(
         "meta adapt: name the pictures to answer, a file or a folder, after the folder to adapt to");
+  if (learner.form.input[0] != 1)
+    throw InvalidInput(
+        fmt::format("{}: this learner looks at pictures of {} colours, and those of files are grey",
+                    a.learner, learner.form.input[0]));
   data::PicturesOptions reading{.height = learner.form.input[1], .width = learner.form.input[2]};
+  // As those that it was learned from, where these had to be inverted: the few of a task may not show it.
+  if (learner.inverted) reading.paper = data::Paper::white;
   const data::ClassPictures known = data::read_class_pictures(a.known, reading);
   reading.paper = known.inverted ? data::Paper::white : data::Paper::black;
   std::vector<std::string> files;

@@ -146,8 +146,9 @@ void print_end(const MetaLearned& r, bool classes) {
   if (r.certified.count() > 0)
     print_entry(
         "certified",
-        fmt::format("while it learned {} gradients: {} trusted, {} doubtful, {} untrusted",
-                    r.certified.count(), r.certified.trusted, r.certified.doubtful, r.certified.untrusted));
+        fmt::format("while it learned {} gradients: {} trusted, {} doubtful, {} untrusted; in {:.1f} s",
+                    r.certified.count(), r.certified.trusted, r.certified.doubtful, r.certified.untrusted,
+                    r.certified.seconds));
   print_entry("time", fmt::format("{:.1f} s in all{}", r.seconds,
                                   std::isnan(r.seconds_per_step)
                                       ? std::string()

@@ -17,6 +17,8 @@ namespace bilevel::learning {
 
 namespace {
 
+/// Looks are at other tasks than the final test: who changes options by the curve has not seen those.
+constexpr long looks_begin = 1L << 30;
 /// A run keeps itself every second, or so seldom that it costs a fiftieth of the time.
 constexpr double least_between = 1, most_share = 50;
 
@@ -149,7 +151,7 @@ void LearningRun::certify() {
 /// A look at the test tasks; θ counts as good from then on.
 bool LearningRun::look() {
   const long few = std::max(2L, o_.test_tasks / 10);
-  const Tested tested = test_on(gradient_, theta_, *data_.test, few, o_.seed);
+  const Tested tested = test_on(gradient_, theta_, *data_.test, few, o_.seed, looks_begin);
   if (!tested.finite) return diverge("adapting to test tasks gives numbers that are not finite");
   const auto since = static_cast<double>(std::max(1L, kept_.since));
   kept_.curve.push_back({.step = kept_.step,
@@ -202,7 +204,8 @@ SavedLearner LearningRun::learned() const {
           .form = learner_.form(),
           .adaptation = o_.adaptation,
           .theta = numbers_of(theta_),
-          .source = data_.source};
+          .source = data_.source,
+          .inverted = data_.inverted};
 }
 
 /// What the learner is worth: tests, the probe, tasks to look at.
@@ -240,7 +243,7 @@ MetaLearned LearningRun::run() {
       break;
     }
     going = step();
-    if (going && turn(o_.certify)) certify();
+    if (going && turn(o_.certify) && kept_.certified.seconds <= 0.1 * elapsed()) certify();
     if (going && turn(o_.looks)) going = look();
     const double now = elapsed();
     if (going && c_.progress && now - shown_ > 0.2) {

@@ -40,14 +40,14 @@ std::uint64_t test_number(std::uint64_t seed, long batch) {
 }
 
 Tested test_on(MetaGradient& adapting, const Tensor& theta, const TaskSource& source, long tasks,
-               std::uint64_t seed) {
+               std::uint64_t seed, long first) {
   const at::NoGradGuard guard;
   const long at_once = adapting.tasks().size();
   const bool classes = source.form().classes;
   Tensors after, before;
   Tested tested;
   for (long batch = 0; batch * at_once < tasks; ++batch) {
-    adapting.set_tasks(source.draw(at_once, test_number(seed, batch)));
+    adapting.set_tasks(source.draw(at_once, test_number(seed, first + batch)));
     const Solution<SingleTensor> solution = adapting.adapt(theta);
     tested.finite &= std::isfinite(solution.residual_norm);
     const Tensor& targets = adapting.tasks().query_y;

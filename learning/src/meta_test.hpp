@@ -14,7 +14,7 @@ struct Tested {
 };
 /// Adapts to so many test tasks and judges the answers: squared errors, or the share that is right.
 Tested test_on(MetaGradient& adapting, const Tensor& theta, const TaskSource& source, long tasks,
-               std::uint64_t seed);
+               std::uint64_t seed, long first = 0);
 
 /// A few test tasks, drawn for people.
 std::vector<ShownTask> show(const SavedLearner& learner, const TaskSource& source, std::uint64_t seed);

@@ -134,6 +134,23 @@ long queries_for(const PictureClasses& classes, const PictureTaskOptions& o, std
   return least - o.shots;
 }
 
+/// Of what can be had in memory, and of files that are no folder of class folders.
+void require_pictures(const PictureClasses& classes, const PictureTaskOptions& o, const std::string& source) {
+  if (classes.height < 1 || classes.width < 1)
+    throw InvalidInput(fmt::format("{}: pictures of {} × {}", source, classes.height, classes.width));
+  if (o.rotations && classes.height != classes.width)
+    throw InvalidInput(fmt::format(
+        "{}: pictures of {} × {} turned by a quarter do not lie on each other; bring them to a square, or "
+        "do without rotations (`rotations`)",
+        source, classes.height, classes.width));
+  const auto each = static_cast<std::size_t>(classes.height * classes.width);
+  for (const auto& pictures : classes.pictures)
+    for (const auto& picture : pictures)
+      if (picture.size() != each)
+        throw InvalidInput(fmt::format("{}: a picture has {} pixels, and {} × {} are {}", source,
+                                       picture.size(), classes.height, classes.width, each));
+}
+
 /// An IDX file of pictures, so many of each class in a row.
 PictureClasses read_idx_classes(const std::string& path, Index of_class, std::string_view kind) {
   data::ReadOptions reading;
@@ -152,8 +169,12 @@ PictureClasses read_idx_classes(const std::string& path, Index of_class, std::st
       classes.names.push_back(fmt::format("{} {}", kind, row / of_class + 1));
     }
     std::vector<std::uint8_t> picture(static_cast<std::size_t>(x.cols()));
-    for (Index k = 0; k < x.cols(); ++k)
+    for (Index k = 0; k < x.cols(); ++k) {
+      if (!(x(row, k) >= 0 && x(row, k) <= 255))
+        throw InvalidInput(fmt::format("{}: picture {} has the value {:g}, and bytes of 0 … 255 are needed",
+                                       path, row + 1, x(row, k)));
       picture[static_cast<std::size_t>(k)] = static_cast<std::uint8_t>(x(row, k));
+    }
     classes.pictures.back().push_back(std::move(picture));
   }
   return classes;
@@ -177,6 +198,8 @@ TaskData picture_tasks(const PictureClasses& training, const PictureClasses& tes
   options.validate().throw_if_any();
   if (training.height != test.height || training.width != test.width)
     throw InvalidInput(fmt::format("{}: training and test pictures differ in size", source));
+  require_pictures(training, options, source);
+  require_pictures(test, options, source);
   const long queries = std::min(queries_for(training, options, "to learn from", source),
                                 queries_for(test, options, "for the test", source));
   TaskData data;
@@ -247,6 +270,7 @@ TaskData picture_tasks(const std::string& folder, const PictureTaskOptions& opti
     part.width = all.width;
   }
   TaskData data = picture_tasks(parts[0], parts[1], folder, options);
+  data.inverted = all.inverted;
   data.notes = all.notes;
   return data;
 }

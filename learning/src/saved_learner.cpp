@@ -145,7 +145,8 @@ std::string SavedLearner::text() const {
                {"inner", adaptation.inner},
                {"inner_steps", adaptation.inner_steps},
                {"inner_rate", adaptation.inner_rate},
-               {"source", as_utf8(source)}};
+               {"source", as_utf8(source)},
+               {"inverted", inverted}};
   return sealed(learner_file, j.dump(),
                 {reinterpret_cast<const char*>(theta.data()), theta.size() * sizeof(float)});
 }
@@ -167,17 +168,19 @@ SavedLearner read_learner(const std::string& path) {
     const Json j = Json::parse(contents.run);
     SavedLearner s;
     LearnerOptions& o = s.options;
-    constexpr long most = 1 << 20;
+    // No product of these overflows; the numbers of θ must be there.
+    constexpr long most = 1 << 16, most_filters = 1 << 12, most_blocks = 16, most_layers = 64;
     o.kind = learner_kind_of(j.at("learner").get<std::string>());
     o.layers.clear();
     for (const Json& each : j.at("layers")) o.layers.push_back(whole(each, 1, most));
-    o.filters = whole(j.at("filters"), 1, most);
-    o.blocks = whole(j.at("blocks"), 1, most);
+    o.filters = whole(j.at("filters"), 1, most_filters);
+    o.blocks = whole(j.at("blocks"), 1, most_blocks);
     if (!j.at("unit").is_null()) o.unit = unit_of(j.at("unit").get<std::string>());
     o.strengths = strengths_of(j.at("strengths").get<std::string>());
     o.strength = j.at("strength");
     o.embedding = whole(j.at("embedding"), 1, most);
-    for (const Json& each : j.at("input")) s.form.input.push_back(whole(each, 1, most));
+    for (const Json& each : j.at("input"))
+      s.form.input.push_back(whole(each, 1, j.at("input").size() == 3 ? most_filters : most));
     s.form.outputs = whole(j.at("outputs"), 1, most);
     s.form.classes = j.at("classes");
     s.form.support = whole(j.at("support"), 1, most);
@@ -187,6 +190,9 @@ SavedLearner read_learner(const std::string& path) {
     s.adaptation.inner_rate = j.at("inner_rate");
     s.adaptation.validate().throw_if_any();
     s.source = j.at("source").get<std::string>();
+    s.inverted = j.at("inverted");
+    if (o.layers.size() > most_layers || s.form.input.size() > 3)
+      throw InvalidInput("it has more layers or axes than any network");
     const Learner learner = s.learner();
     if (contents.bytes.size() != static_cast<std::size_t>(learner.shared_parameters()) * sizeof(float))
       throw InvalidInput("its numbers do not fit its network");

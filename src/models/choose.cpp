@@ -155,7 +155,9 @@ bool Run::test_score() {
   const Family base = asked_for();
   folds_.use(base);
   const auto rows = folds_.row_hypergradients(constant(base, pilot_.log_lambda), pilot_.settled);
-  const Score score = score_test(rows, folds_.row_weights(), prepared_.penalties.count, options_.seed);
+  // The last ones of a network are those of its layers, which are asked on their own.
+  const Index asked = prepared_.penalties.count - (prepared_.network() ? prepared_.shape().layers() : 0);
+  const Score score = score_test(rows, folds_.row_weights(), asked, options_.seed);
   if (to_end()) return false;  // by adjoints that were cut short
   result_.choice.score = score;
   result_.choice.answers.push_back(
@@ -217,6 +219,7 @@ Family Run::choose() {
       family.kind = options_.grouped() ? "per-group" : "per-feature";
       if (among_layers) {
         shift_by_layers(prepared_, family, adaptive_->second.theta.array() - pilot_.log_lambda);
+        set_box(family);
         adaptive_.reset();
       }
       add_prior(family);

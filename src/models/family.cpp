@@ -66,7 +66,8 @@ Family adaptive_family(const Prepared& p, const std::vector<Vec>& phi, const std
 
 Family layers_family(const Prepared& p) {
   std::vector<std::string> names;
-  return family_of(p, "per-layer", layers_map(p.shape(), names), names);
+  PenaltyMap map = layers_map(p.shape(), names);  // which fills them in
+  return family_of(p, "per-layer", std::move(map), std::move(names));
 }
 
 void shift_by_layers(const Prepared& p, Family& family, const Vec& shifts) {

@@ -71,7 +71,9 @@ RowHypergradients::Mat RowHypergradients::of(Index first, const Mat& mixtures) {
         sensitivity_.curvature().cross_times(sides.col(a), column);
         column = -column;
       } else {
-        sensitivity_.pullback(sides.col(a), *adjoint_, column);
+        const Status status = sensitivity_.pullback(sides.col(a), *adjoint_, column).status;
+        // Of a network at a saddle there is no such derivative: no opinion, instead of a wrong one.
+        if (status == Status::negative_curvature) column.setConstant(unknown);
       }
       out.col(begin + a) = column;
     }

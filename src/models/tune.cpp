@@ -33,6 +33,13 @@ Vec Run::constant(const Family& family, double log_lambda) const {
 
 void Run::set_box(Family& family) const {
   family.box = {constant(family, lower_), constant(family, options_.upper)};
+  if (options_.bounds_given)
+    for (Index k = 0; k < family.final.offset.size(); ++k) {
+      const Index j = family.final.of[static_cast<std::size_t>(k)];
+      family.box.lower[j] = std::max(family.box.lower[j], lower_ - family.final.offset[k]);
+      family.box.upper[j] = std::min(family.box.upper[j], options_.upper - family.final.offset[k]);
+    }
+  family.box.upper = family.box.upper.cwiseMax(family.box.lower);
   if (family.final.slope.size() == 0) return;
   double& gamma = family.box.upper[family.final.count];
   gamma = largest_gamma;

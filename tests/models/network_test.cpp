@@ -192,6 +192,16 @@ TEST(NetworkTuning, AutoAsksLayersThenFeatures) {
   EXPECT_EQ(tuned.chosen.names.size(), static_cast<std::size_t>(tuned.chosen.log_lambda.size()));
 }
 
+TEST(NetworkTuning, TheFamilyOfLayersHasTheirNames) {
+  const Prepared p = prepare(regression(), network(Penalty::automatic));
+  const Family family = layers_family(p);
+  EXPECT_EQ(family.kind, "per-layer");
+  EXPECT_EQ(family.names, (std::vector<std::string>{"layer 1", "layer 2"}));
+  EXPECT_EQ(family.final.count, 2);
+  // Reported is one number for each penalty of the map that was prepared.
+  EXPECT_EQ(reported_penalties(p, family, Vec::Constant(2, -3.0)).size(), 2);
+}
+
 TEST(NetworkTuning, DiagnosisLooksAtWhatMakesSense) {
   const TuneOptions options = network();
   const Prepared p = prepare(regression(), options);

@@ -29,8 +29,10 @@ struct MetaOptions {
   long test_tasks = 1000;        ///< on which the result is tested
   long looks = 20;               ///< at a tenth of these tasks, while it learns
   long probe_tasks = 4;          ///< on which the gradient is compared with a tight reference; 0: none
-  long certify = 20;             ///< gradients that are certified while it learns, spread evenly; 0: none
-  std::uint64_t seed = 1;        ///< of θ and of all tasks
+  /// Gradients that are certified while it learns, spread evenly, as far as a tenth of the time allows; 0:
+  /// none.
+  long certify = 20;
+  std::uint64_t seed = 1;  ///< of θ and of all tasks
   at::Device device = at::kCPU;
 
   Violations validate() const;

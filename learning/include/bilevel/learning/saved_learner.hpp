@@ -43,6 +43,7 @@ struct SavedLearner {
   AdaptationOptions adaptation = {};
   std::vector<float> theta = {};
   std::string source = {};  ///< of the tasks that it was learned from
+  bool inverted = false;    ///< its pictures were light ones: so are those that it is to adapt to
   std::vector<std::string> notes = {};
 
   Learner learner() const { return Learner(options, form); }
