@@ -53,9 +53,10 @@ TEST(MetaCommand, SinusoidsAreLearnedAndANewOneIsAdaptedTo) {
   EXPECT_GT(j["test_error_standard_error"].get<double>(), 0);
   EXPECT_EQ(j["curve"].size(), 4U);
   EXPECT_GT(j["probe"]["cosine"].get<double>(), 0.97);
-  EXPECT_EQ(j["certified"]["trusted"].get<int>() + j["certified"]["doubtful"].get<int>() +
-                j["certified"]["untrusted"].get<int>(),
-            2);
+  // Two, or one where it takes more than a tenth of the time.
+  const int certified = j["certified"]["trusted"].get<int>() + j["certified"]["doubtful"].get<int>() +
+                        j["certified"]["untrusted"].get<int>();
+  EXPECT_TRUE(certified == 1 || certified == 2) << certified;
   EXPECT_NE(slurp(report).find("</html>"), std::string::npos);
 
   std::string rows = "x,y\n", fresh = "x\n";
