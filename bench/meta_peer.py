@@ -54,17 +54,17 @@ def dot(a, b):
     return sum((p * q).sum() for p, q in zip(a, b))
 
 
-def conjugate_gradients(product, above, products):
+def conjugate_gradients(product, above, products, dot=dot, scaled=lambda s, a: s * a):
     pi = [torch.zeros_like(a) for a in above]
     r, p = [a.clone() for a in above], [a.clone() for a in above]
     rr = dot(r, r)
     for _ in range(products):
         hp = product(p)
         alpha = rr / dot(p, hp)
-        pi = [a + alpha * b for a, b in zip(pi, p)]
-        r = [a - alpha * b for a, b in zip(r, hp)]
+        pi = [a + scaled(alpha, b) for a, b in zip(pi, p)]
+        r = [a - scaled(alpha, b) for a, b in zip(r, hp)]
         new = dot(r, r)
-        p = [a + (new / rr) * b for a, b in zip(r, p)]
+        p = [a + scaled(new / rr, b) for a, b in zip(r, p)]
         rr = new
     return pi
 
@@ -112,8 +112,8 @@ def torch_batched(said, device):
     def per_task_dot(a, b):
         return sum((p * q).flatten(1).sum(1) for p, q in zip(a, b))
 
-    def shaped(scale, like):
-        return scale.view(-1, *[1] * (like.dim() - 1))
+    def scaled(scale, like):
+        return scale.view(-1, *[1] * (like.dim() - 1)) * like
 
     def step(data):
         x, y, qx, qy = data
@@ -129,17 +129,8 @@ def torch_batched(said, device):
         outer = (run(w, qx) - qy).pow(2).mean((1, 2)).sum() / said.tasks
         above = torch.autograd.grad(outer, w)
         slope = torch.autograd.grad(inner(w), w, create_graph=True)
-        pi = [torch.zeros_like(a) for a in above]
-        r, p = [a.clone() for a in above], [a.clone() for a in above]
-        rr = per_task_dot(r, r)
-        for _ in range(said.products):
-            hp = torch.autograd.grad(slope, w, p, retain_graph=True)
-            alpha = rr / per_task_dot(p, hp)
-            pi = [a + shaped(alpha, a) * b for a, b in zip(pi, p)]
-            r = [a - shaped(alpha, a) * b for a, b in zip(r, hp)]
-            new = per_task_dot(r, r)
-            p = [a + shaped(new / rr, a) * b for a, b in zip(r, p)]
-            rr = new
+        pi = conjugate_gradients(lambda v: torch.autograd.grad(slope, w, v, retain_graph=True), above, said.products,
+                                 per_task_dot, scaled)
         for q, g in zip([*centre, strength], torch.autograd.grad(slope, [*centre, strength], pi)):
             q.grad = -g
         adam.step()

@@ -15,21 +15,17 @@
 
 #include <fmt/format.h>
 #include <torch/torch.h>
-#include <bilevel/files/atomic_file.hpp>
 #include <bilevel/outcome/cost.hpp>
 #include <bilevel/torch/implicit_layer.hpp>
 #include <bilevel/torch/memory_use.hpp>
-#include <nlohmann/json.hpp>
-#if __has_include(<report/page.hpp>)
-#include <report/page.hpp>
-#define BILEVEL_WITH_REPORT
-#endif
+
+#include "pages.hpp"
 
 namespace equilibrium {
 
 using bilevel::InvalidInput;
+using pages::Json;
 using torch::Tensor;
-using Json = nlohmann::ordered_json;
 
 struct Settings {
   long rows = 0, epochs = 0, batch = 0, channels = 0, length = 16;

@@ -28,21 +28,15 @@ inline std::string name_of(const Json& run) {
 /// A chart over the epochs: of each run where `fields` names one field, else of the first run's fields.
 inline Json chart(const std::vector<Json>& runs, const char* title, const char* unit,
                   const std::vector<std::pair<const char*, const char*>>& fields, bool log = false) {
-  Json series = Json::array();
+  std::vector<pages::Series> series;
   for (const Json& run : runs)
     for (const auto& [field, name] : fields) {
       Json points = Json::array();
       for (const Json& e : run["epochs"])
         if (e.contains(field)) points.push_back({e["epoch"], e[field]});
-      if (!points.empty())
-        series.push_back(
-            {{"name", fields.size() > 1 ? name : name_of(run)}, {"style", "path"}, {"points", points}});
+      if (!points.empty()) series.push_back({fields.size() > 1 ? name : name_of(run), points, "path"});
     }
-  return {{"type", "chart"},
-          {"title", title},
-          {"x", {{"name", "epoch"}}},
-          {"y", {{"name", unit}, {"scale", log ? "log" : "linear"}}},
-          {"series", series}};
+  return pages::scaled(pages::chart(title, "epoch", unit, series), "y", log ? "log" : "linear");
 }
 
 inline Json level(Json chart, const char* name, double at) {
@@ -179,10 +173,8 @@ inline Json page(const std::string& title, const std::vector<Json>& runs, const 
 template <class Network>
 Json compared(const std::string& title, const Network& network, const Data& data, const Settings& s,
               double difference) {
-#ifndef BILEVEL_WITH_REPORT
-  if (!s.report.empty())
+  if (!pages::with_reports && !s.report.empty())
     throw InvalidInput("--report: built without reports; `bilevel report` makes one of --json FILE");
-#endif
   for (const std::string& file : {s.json, s.report})
     if (const auto folder = std::filesystem::path(file).parent_path();
         !folder.empty() && !std::filesystem::is_directory(folder))
@@ -198,14 +190,8 @@ Json compared(const std::string& title, const Network& network, const Data& data
               {"parameters", parameters},
               {"difference_error", difference},
               {"page", page(title, runs, bytes, s, difference, parameters)}};
-  const auto put = [](const std::string& file, const std::string& text) {
-    if (const std::string problem = bilevel::replace_file(file, text); !problem.empty())
-      throw InvalidInput(problem);
-  };
-  if (!s.json.empty()) put(s.json, result.dump(2));
-#ifdef BILEVEL_WITH_REPORT
-  if (!s.report.empty()) put(s.report, report::render(result["page"]));
-#endif
+  if (!s.json.empty()) pages::write_file(s.json, result.dump(2));
+  if (!s.report.empty()) pages::write_page(s.report, result["page"]);
   return result;
 }
 

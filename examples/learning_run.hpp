@@ -12,20 +12,18 @@
 
 #include <fmt/format.h>
 #include <torch/torch.h>
-#include <nlohmann/json.hpp>
 
 #include <bilevel/encoding/base64.hpp>
-#include <bilevel/files/atomic_file.hpp>
 #include <bilevel/networks/training_data.hpp>
 #include <bilevel/outcome/violations.hpp>
-#include <bilevel/outer/solve.hpp>
-#if __has_include(<report/page.hpp>)
-#include <report/page.hpp>
-#endif
+#include <bilevel/torch/algorithms.hpp>
+#include <bilevel/torch/losses.hpp>
+
+#include "pages.hpp"
 
 namespace learning_run {
 
-using Json = nlohmann::ordered_json;
+using pages::Json, pages::Series, pages::section;
 using torch::Tensor;
 
 inline const auto numbers = torch::dtype(torch::kDouble);
@@ -166,25 +164,7 @@ inline Tensor squares(const Tensors& w) {
 using Cells = std::vector<std::vector<std::string>>;
 
 inline Json table(const std::vector<std::string>& columns, const Cells& rows) {
-  return {{"type", "table"}, {"columns", columns}, {"rows", rows}};
-}
-
-/// `style` is line, dashed or dots.
-inline Json series(const std::string& name, const Json& points, const std::string& style = "line") {
-  return {{"name", name}, {"style", style}, {"points", points}};
-}
-
-inline Json chart(const std::string& title, const std::string& x, const std::string& y,
-                  const std::string& scale, const std::vector<Json>& all) {
-  return {{"type", "chart"},
-          {"title", title},
-          {"x", {{"name", x}}},
-          {"y", {{"name", y}, {"scale", scale}}},
-          {"series", all}};
-}
-
-inline Json section(const std::string& title, const std::vector<Json>& blocks) {
-  return {{"title", title}, {"blocks", blocks}};
+  return pages::table(columns, rows);
 }
 
 inline Json page(const std::string& title, const std::string& lead, const Cells& facts,
@@ -257,11 +237,13 @@ inline Json progress(const bilevel::Summary& s, const std::string& loss) {
   }
   return section(
       "How it was learned",
-      {{{"type", "text"},
-        {"text", fmt::format("{}; {} of {} gradients were trusted.", s.message, trusted(s), s.evaluations)}},
-       chart("What is minimised", "step", loss, "log", {series("outer loss", losses)}),
-       chart("The gradient, and how far off it may be", "step", "norm", "log",
-             {series("gradient", norms), series("bound of its error", bounds, "dashed")})});
+      {pages::text(fmt::format("{}; {} of {} gradients were trusted.", s.message, trusted(s), s.evaluations)),
+       pages::scaled(pages::chart("What is minimised", "step", loss, {Series{"outer loss", losses}}), "y",
+                     "log"),
+       pages::scaled(
+           pages::chart("The gradient, and how far off it may be", "step", "norm",
+                        {Series{"gradient", norms}, Series{"bound of its error", bounds, "dashed"}}),
+           "y", "log")});
 }
 
 /// How far a gradient is from the slope of F(θ) = `value(θ)`, whole solves, along a random direction: by
@@ -274,20 +256,45 @@ double apart(const Tensor& gradient, const Tensor& theta, double step, const Val
   return std::abs(gradient.dot(along).template item<double>() / slope - 1);
 }
 
+/// The gradient where a problem starts, with its certificate, and how far it is from whole solves.
+struct Checked {
+  bilevel::Estimate<Tensor> estimate;
+  double apart;
+};
+inline Checked first_gradient(bilevel::torch::Losses<Tensor>& problem, bilevel::InnerSolver<Tensor>& train,
+                              double step) {
+  const bilevel::ImplicitMethod method;  // conjugate gradients
+  const Tensor theta = problem.initial_theta();
+  Checked first{bilevel::make_estimator<Tensor>(method, problem, train)->estimate(theta, {}), 0};
+  first.apart = apart(first.estimate.gradient, theta, step, [&](const Tensor& moved) {
+    return problem.outer(train.solve(moved, 0, first.estimate.phi).phi, moved, {});
+  });
+  return first;
+}
+
+/// Steps of Adam without certificates, each of which costs more than a step: the first gradient has one.
+inline bilevel::MinimiseOptions by_adam(double step, bilevel::SolveOptions outer) {
+  outer.tolerances = bilevel::ToleranceSchedule::fixed(1e-3, 1e-2);
+  bilevel::ImplicitMethod quiet;
+  quiet.common.certificate.enabled = false;
+  return {.inner = bilevel::LbfgsOptions{},
+          .estimator = quiet,
+          .optimizer = bilevel::AdamOptimizerOptions{.step = step},
+          .outer = std::move(outer)};
+}
+
+/// What was learned, as the tensor that the problem knows.
+inline Tensor learned_theta(const bilevel::Summary& s, const Tensor& like) {
+  Tensor theta = torch::empty_like(like);
+  bilevel::Space<Tensor>::from_host(s.theta.data(), theta);
+  return theta;
+}
+
 /// To the files that `--json` and `--report` name.
 inline void write(const Told& told, const Json& result, const Json& page) {
-  const auto replace = [](const std::string& path, const std::string& contents) {
-    if (const std::string trouble = bilevel::replace_file(path, contents); !trouble.empty())
-      throw bilevel::InvalidInput(trouble);
-  };
-  if (const std::string& path = told.text("--json"); !path.empty()) replace(path, result.dump(1) + "\n");
-  if (const std::string& path = told.text("--report"); !path.empty()) {
-#if __has_include(<report/page.hpp>)
-    replace(path, report::render(page));
-#else
-    throw bilevel::InvalidInput("--report: built without reports (BILEVEL_APPS)");
-#endif
-  }
+  if (const std::string& path = told.text("--json"); !path.empty())
+    pages::write_file(path, result.dump(1) + "\n");
+  if (const std::string& path = told.text("--report"); !path.empty()) pages::write_page(path, page);
 }
 
 }  // namespace learning_run

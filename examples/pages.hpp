@@ -1,4 +1,4 @@
-// What examples with a report share: blocks of its page (docs/report.md), and their two flags.
+// What examples with a report share: blocks of its page (docs/report.md), their files, and two flags.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include <bilevel/files/atomic_file.hpp>
+#include <bilevel/outcome/violations.hpp>
 #if __has_include(<report/page.hpp>)
 #include <report/page.hpp>
+#define BILEVEL_WITH_REPORT
 #endif
 
 namespace pages {
@@ -27,13 +29,23 @@ struct Series {
 inline Json chart(const std::string& title, const std::string& x, const std::string& y,
                   const std::vector<Series>& series, const std::string& caption = {},
                   const std::vector<std::string>& categories = {}) {
-  Json block{{"type", "chart"},    {"title", title},     {"caption", caption},
-             {"x", {{"name", x}}}, {"y", {{"name", y}}}, {"series", Json::array()}};
+  Json block{{"type", "chart"},
+             {"title", title},
+             {"x", {{"name", x}}},
+             {"y", {{"name", y}}},
+             {"series", Json::array()}};
+  if (!caption.empty()) block["caption"] = caption;
   if (!categories.empty()) block["categories"] = categories;
   for (const Series& s : series)
     block["series"].push_back(
         {{"name", s.name}, {"style", s.style}, {categories.empty() ? "points" : "values", s.points}});
   return block;
+}
+
+/// The same with a scale, linear or log, for one of its axes.
+inline Json scaled(Json chart, const char* axis, const std::string& scale) {
+  chart[axis]["scale"] = scale;
+  return chart;
 }
 
 inline Json table(const std::vector<std::string>& columns, const Json& rows) {
@@ -46,6 +58,28 @@ inline Json text(const std::string& words) {
 
 inline Json section(const std::string& title, const std::vector<Json>& blocks) {
   return {{"title", title}, {"blocks", blocks}};
+}
+
+/// Throws InvalidInput where the file cannot be written.
+inline void write_file(const std::string& file, const std::string& contents) {
+  if (const std::string why = bilevel::replace_file(file, contents); !why.empty())
+    throw bilevel::InvalidInput(why);
+}
+
+#ifdef BILEVEL_WITH_REPORT
+constexpr bool with_reports = true;
+#else
+constexpr bool with_reports = false;
+#endif
+
+/// The same of a page, as HTML.
+inline void write_page(const std::string& file, [[maybe_unused]] const Json& page) {
+#ifdef BILEVEL_WITH_REPORT
+  write_file(file, report::render(page));
+#else
+  throw bilevel::InvalidInput(
+      fmt::format("--report {}: built without reports, which come with BILEVEL_APPS=ON", file));
+#endif
 }
 
 struct Flags {
@@ -71,15 +105,14 @@ inline std::optional<Flags> flags(int argc, char** argv) {
 }
 
 /// Writes the page where a file was named. Exit code 0, or 2 after saying what the matter is.
-inline int write(const Flags& flags, [[maybe_unused]] const Json& page) {
-  if (flags.report.empty()) return 0;
-#if __has_include(<report/page.hpp>)
-  const std::string why = bilevel::replace_file(flags.report, report::render(page));
-#else
-  const std::string why = "--report: built without reports, which come with BILEVEL_APPS=ON";
-#endif
-  if (!why.empty()) fmt::print(stderr, "{}\n", why);
-  return why.empty() ? 0 : 2;
+inline int write(const Flags& flags, const Json& page) {
+  try {
+    if (!flags.report.empty()) write_page(flags.report, page);
+    return 0;
+  } catch (const bilevel::InvalidInput& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 2;
+  }
 }
 
 }  // namespace pages

@@ -101,14 +101,14 @@ bool play(const learning_run::Told& told) {
         section(fmt::format("Seed {}", seed),
                 {{{"type", "columns"},
                   {"blocks",
-                   {chart("The leader", "", "", "linear",
-                          {series("data", dots(ring.sample(500)), "dots"),
-                           series("generated", dots(led.cpu()), "dots")}),
-                    chart("Alternating, as many gradients", "", "", "linear",
-                          {series("data", dots(ring.sample(500)), "dots"),
-                           series("generated", dots(other.cpu()), "dots")})}}},
-                 chart("Modes covered", "share of the budget, in steps of the leader", "modes", "linear",
-                       {series("leader", led_curve), series("alternating", other_curve)})}));
+                   {pages::chart("The leader", "", "",
+                                 {Series{"data", dots(ring.sample(500)), "dots"},
+                                  Series{"generated", dots(led.cpu()), "dots"}}),
+                    pages::chart("Alternating, as many gradients", "", "",
+                                 {Series{"data", dots(ring.sample(500)), "dots"},
+                                  Series{"generated", dots(other.cpu()), "dots"}})}}},
+                 pages::chart("Modes covered", "share of the budget, in steps of the leader", "modes",
+                              {Series{"leader", led_curve}, Series{"alternating", other_curve}})}));
   }
   learning_run::write(told,
                       {{"steps", steps},

@@ -112,10 +112,11 @@ bool play(const learning_run::Told& told) {
                        pictures("By the leader", drawn.narrow(0, 0, 60).cpu(), d.height, d.width),
                        pictures("By alternating descent", other.narrow(0, 0, 30).cpu(), d.height, d.width),
                        pictures("Data", game.sample(30).cpu(), d.height, d.width)}),
-              section("How it was learned",
-                      {chart("Classes", "step", "classes", "linear", {series("covered", covered)}),
-                       chart("What the classifier says", "step", "", "linear",
-                             {series("entropy of the classes", entropies), series("sure by", sure)})})}));
+              section(
+                  "How it was learned",
+                  {pages::chart("Classes", "step", "classes", {Series{"covered", covered}}),
+                   pages::chart("What the classifier says", "step", "",
+                                {Series{"entropy of the classes", entropies}, Series{"sure by", sure}})})}));
   fmt::print("the classifier tells nine in ten test digits right: {}\n", yes(knows > 0.9));
   fmt::print("it sees more classes than before: {}\n",
              yes(ours.covered > first.covered && ours.entropy > first.entropy));

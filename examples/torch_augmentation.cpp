@@ -57,26 +57,13 @@ bool augment(const learning_run::Told& told) {
 
   const auto train =
       bilevel::make_inner_solver<Tensor>("trust-region", problem, {.gradient_tolerance = 1e-11});
-  const bilevel::ImplicitMethod method;
-  const Tensor theta = problem.initial_theta();
-  const auto first = bilevel::make_estimator<Tensor>(method, problem, *train)->estimate(theta, {});
-  const double apart = learning_run::apart(first.gradient, theta, 1e-4, [&](const Tensor& moved) {
-    return problem.outer(train->solve(moved, 0, first.phi).phi, moved, {});
-  });
+  const auto [first, apart] = learning_run::first_gradient(problem, *train, 1e-4);
 
   auto outer =
       learning_run::outer_options(told, fmt::format("augmentation, {} rows, {} copies", rows, copies));
   outer.box = {Eigen::VectorXd::Constant(2, std::log(1e-3)), Eigen::VectorXd::Constant(2, std::log(5.0))};
-  outer.tolerances = bilevel::ToleranceSchedule::fixed(1e-3, 1e-2);
-  bilevel::ImplicitMethod quiet;  // a certificate costs more than a step: the first gradient has one
-  quiet.common.certificate.enabled = false;
-  const bilevel::Summary s =
-      bilevel::minimise(problem, {.inner = bilevel::LbfgsOptions{},
-                                  .estimator = quiet,
-                                  .optimizer = bilevel::AdamOptimizerOptions{.step = 0.15},
-                                  .outer = outer});
-  Tensor learned = torch::empty_like(theta);
-  bilevel::Space<Tensor>::from_host(s.theta.data(), learned);
+  const bilevel::Summary s = bilevel::minimise(problem, learning_run::by_adam(0.15, outer));
+  const Tensor theta = problem.initial_theta(), learned = learning_run::learned_theta(s, theta);
 
   const auto settle = bilevel::make_inner_solver<Tensor>("lbfgs", problem, {.gradient_tolerance = 1e-4});
   const auto tested = [&](const Tensor& at) {

@@ -63,20 +63,14 @@ bool distil(const learning_run::Told& told) {
                  [=](const Tensors& w, const Tensors&) { return error(w, d.x, d.y); },
                  {untrained(d.x), Tensors{means}}, known);
 
-  const bilevel::ImplicitMethod method;  // conjugate gradients
   const auto train = bilevel::make_inner_solver<Tensor>("lbfgs", problem, {.gradient_tolerance = 1e-12});
-  const Tensor theta = problem.initial_theta();
-  const auto first = bilevel::make_estimator<Tensor>(method, problem, *train)->estimate(theta, {});
-  const double apart = learning_run::apart(first.gradient, theta, 1e-4, [&](const Tensor& moved) {
-    return problem.outer(train->solve(moved, 0, first.phi).phi, moved, {});
-  });
+  const auto [first, apart] = learning_run::first_gradient(problem, *train, 1e-4);
 
-  bilevel::MinimiseOptions options{.inner = bilevel::LbfgsOptions{}, .estimator = method};
+  bilevel::MinimiseOptions options{.inner = bilevel::LbfgsOptions{}, .estimator = bilevel::ImplicitMethod{}};
   options.outer = learning_run::outer_options(told, fmt::format("{} rows, decay {}", d.x.size(0), decay));
   options.outer.gradient_tolerance = 1e-5;
   const bilevel::Summary s = bilevel::minimise(problem, options);
-  Tensor learned = torch::empty_like(theta);
-  bilevel::Space<Tensor>::from_host(s.theta.data(), learned);
+  const Tensor learned = learning_run::learned_theta(s, problem.initial_theta());
   const Tensor ten = problem.theta_list(learned)[0];
 
   const double by_learned = right(
@@ -92,7 +86,7 @@ bool distil(const learning_run::Told& told) {
   }
   const double by_real = real.mean().item<double>(), by_best = real.max().item<double>();
 
-  Json result{{"learned_numbers", theta.numel()}, {"rows", d.x.size(0)}, {"test_rows", d.test_x.size(0)}};
+  Json result{{"learned_numbers", learned.numel()}, {"rows", d.x.size(0)}, {"test_rows", d.test_x.size(0)}};
   for (const auto& [what, share] : {std::pair{"test_accuracy", by_learned},
                                     {"ten_means", by_means},
                                     {"ten_real", by_real},
@@ -109,7 +103,7 @@ bool distil(const learning_run::Told& told) {
           "Ten pictures that teach",
           fmt::format("A linear model that has seen these ten alone tells {} of {} test digits right.",
                       percent(by_learned), d.test_x.size(0)),
-          {{"learned numbers", fmt::format("{}", theta.numel())},
+          {{"learned numbers", fmt::format("{}", learned.numel())},
            {"first gradient and differences of trainings", fmt::format("apart by {:.1e}", apart)}},
           {learning_run::section(
                "What they teach",

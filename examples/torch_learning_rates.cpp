@@ -66,8 +66,7 @@ bool learn(const learning_run::Told& told) {
   outer.tolerances = bilevel::ToleranceSchedule::fixed(1e-10, 1e-10);
   const auto optimizer = bilevel::make_optimizer(bilevel::AdamOptimizerOptions{.step = 0.05});
   const bilevel::Summary s = bilevel::solve<Tensor>(*estimator, *optimizer, theta - below, outer);
-  Tensor learned = torch::empty_like(theta);
-  bilevel::Space<Tensor>::from_host(s.theta.data(), learned);
+  const Tensor learned = learning_run::learned_theta(s, theta);
   const auto last = estimator->estimate(learned, {});
 
   // The same run written down by hand: a step of each layer along its own gradient at its own rate.

@@ -1,7 +1,5 @@
 #include "model_arguments.hpp"
 
-#include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include <bilevel/models/example.hpp>
@@ -14,25 +12,6 @@ namespace app {
 
 namespace models = bilevel::models;
 using bilevel::InvalidInput;
-
-namespace {
-
-std::vector<models::Index> sizes_argument(const std::string& text) {
-  std::vector<models::Index> sizes;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find('-', begin), text.size());
-    models::Index size = 0;
-    const auto [stop, error] = std::from_chars(text.data() + begin, text.data() + end, size);
-    if (stop != text.data() + end || error != std::errc() || size < 1)
-      throw InvalidInput(fmt::format(
-          "--layers {}: write sizes of at least 1 joined by '-', as in 64-32, for the hidden layers", text));
-    sizes.push_back(size);
-    begin = end + 1;
-  }
-  return sizes;
-}
-
-}  // namespace
 
 void ModelArguments::add_to(CLI::App& command) {
   command.add_option("data", data, "The data: CSV, TSV, LIBSVM, IDX or NPY, also gzip or bzip2")
@@ -86,7 +65,9 @@ void ModelArguments::resolve(std::string_view command) {
   if (folds_->count() > 0 && !validation.text.empty())
     throw InvalidInput(fmt::format("{}: --cv and --validation: give one of the two", command));
   options.model = models::model_named(model);
-  if (!layers.empty()) options.layers = sizes_argument(layers);
+  if (!layers.empty())
+    options.layers = sizes_argument(
+        layers, ": write sizes of at least 1 joined by '-', as in 64-32, for the hidden layers");
   if (!activation.empty()) options.activation = bilevel::problems::activation_named(activation);
   if (!last_layer.empty()) options.last_layer = models::model_named(last_layer);
   if (const auto parameter = parameters.find(model); parameter != parameters.end())

@@ -172,6 +172,21 @@ std::string positive(const std::string& text) {
   return finite_number(text) > 0 ? std::string() : fmt::format("{} must be a positive number", text);
 }
 
+std::vector<bilevel::Index> sizes_argument(const std::string& text, std::string_view how) {
+  std::vector<bilevel::Index> sizes;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    long size = 0;
+    const auto [next, error] = std::from_chars(at, end, size);
+    if (error != std::errc() || size < 1 || (next < end && (*next != '-' || next + 1 == end)))
+      throw InvalidInput(fmt::format("--layers {}{}", text, how));
+    sizes.push_back(size);
+    at = next < end ? next + 1 : next;
+  }
+  return sizes;
+}
+
 std::pair<double, double> bounds_argument(const std::string& text) {
   const auto refuse = [&] {
     return bilevel::InvalidInput(fmt::format("--bounds {}: write LO:HI, two numbers with LO ≤ HI", text));

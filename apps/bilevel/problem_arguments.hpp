@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -57,6 +58,9 @@ double finite_number(const std::string& text);
 std::string positive(const std::string& text);
 /// LO:HI, two numbers with LO ≤ HI; InvalidInput otherwise.
 std::pair<double, double> bounds_argument(const std::string& text);
+/// Sizes joined by '-', as in 784-512-10; none of an empty text. InvalidInput, which says so and then `how`,
+/// for anything else.
+std::vector<bilevel::Index> sizes_argument(const std::string& text, std::string_view how);
 /// For seeds: decimal, whatever zeros it starts with, and no wrapping around.
 CLI::Validator whole_number();
 

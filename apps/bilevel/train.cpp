@@ -1,8 +1,6 @@
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <memory>
-#include <type_traits>
 
 #include <bilevel/gradient/automatic.hpp>
 #include <bilevel/networks/train.hpp>
@@ -13,6 +11,7 @@
 #include "data_output.hpp"
 #include "flags.hpp"
 #include "kept_run.hpp"
+#include "option_group.hpp"
 #include "problem_arguments.hpp"
 #include "report/page.hpp"
 #include "report/train_page.hpp"
@@ -39,29 +38,13 @@ struct TrainArguments {
   std::string command_line;
 };
 
-std::vector<Index> sizes_of(const std::string& text) {
-  std::vector<Index> sizes;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at < end) {
-    long size = 0;
-    const auto [next, error] = std::from_chars(at, end, size);
-    if (error != std::errc() || size < 1 || (next < end && (*next != '-' || next + 1 == end)))
-      throw InvalidInput(
-          fmt::format("--layers {} must be sizes of at least 1 joined by '-', as in 784-512-10, or one "
-                      "hidden layer alone, as in 512",
-                      text));
-    sizes.push_back(size);
-    at = next < end ? next + 1 : next;
-  }
-  return sizes;
-}
-
 /// Names become what they name.
 void resolve_names(TrainArguments& a) {
   TrainOptions& o = a.options;
   o.energy = energy_of(a.energy);
-  o.layers = sizes_of(a.layers);
+  o.layers = sizes_argument(
+      a.layers,
+      " must be sizes of at least 1 joined by '-', as in 784-512-10, or one hidden layer alone, as in 512");
   if (!a.activation.empty()) o.activation = activation_of(a.activation);
   if (!a.read_out.empty()) o.read_out = read_out_of(a.read_out);
   if (!a.optimizer.empty()) o.optimizer = weight_optimizer_of(a.optimizer);
@@ -220,26 +203,9 @@ int run(TrainArguments& a) {
   return result.status == Status::converged ? ok : no;
 }
 
-/// Options that the help shows under one heading.
-struct Group {
-  CLI::App& command;
-  std::string heading;
-
-  template <class Value>
-  CLI::Option* add(const char* flag, Value& to, const char* what, const char* type = nullptr) const {
-    CLI::Option* const option = command.add_option(flag, to, what);
-    if (type) option->type_name(type);
-    return heading.empty() ? option : option->group(heading);
-  }
-  template <class Value>
-  void number(const char* flag, Value& to, const char* what) const {
-    add(flag, to, what, std::is_integral_v<Value> ? "N" : "X")->check(positive);
-  }
-};
-
 void add_run_options(CLI::App& command, TrainArguments& a) {
   TrainOptions& t = a.options;
-  const Group run{command, ""};
+  const OptionGroup run{command, ""};
   run.add("data", a.files.data,
           "Folder with the four IDX files of MNIST's names, or with a folder of pictures (PNG, JPEG, PGM, "
           "PPM) for "
@@ -259,7 +225,7 @@ void add_run_options(CLI::App& command, TrainArguments& a) {
 
 void add_network_options(CLI::App& command, TrainArguments& a) {
   TrainOptions& t = a.options;
-  const Group network{command, "The network"};
+  const OptionGroup network{command, "The network"};
   network.add("--activation", a.activation, "clip, sigmoid or tanh");
   network.add("--read-out", a.read_out, "squared or cross-entropy");
   network.number("--input-gain", t.input_gain, "Resistive: inputs are multiplied by this");
@@ -270,7 +236,7 @@ void add_network_options(CLI::App& command, TrainArguments& a) {
 
 void add_learning_options(CLI::App& command, TrainArguments& a) {
   TrainOptions& t = a.options;
-  const Group learning{command, "Learning"};
+  const OptionGroup learning{command, "Learning"};
   learning.add("--estimator", t.estimator,
                "ep-central, ep-forward-2 … 4, ep-random-sign, ep-holomorphic, implicit-cg, "
                "implicit-neumann (recurrent backpropagation), backpropagation (predictive coding), …");
@@ -295,7 +261,7 @@ void add_learning_options(CLI::App& command, TrainArguments& a) {
 
 void add_settling_options(CLI::App& command, TrainArguments& a) {
   TrainOptions& t = a.options;
-  const Group settling{command, "Settling"};
+  const OptionGroup settling{command, "Settling"};
   settling.add("--schedule", a.schedule, "even-odd, synchronous, sweep or gradient");
   settling.number("--step", t.step, "Of a layer towards its minimum (1: all the way), or of gradient steps");
   settling.number("--free-steps", t.free_steps, "Most steps of the free phase");
@@ -308,7 +274,7 @@ void add_settling_options(CLI::App& command, TrainArguments& a) {
 }
 
 void add_output_options(CLI::App& command, TrainArguments& a) {
-  const Group outputs{command, "Results"};
+  const OptionGroup outputs{command, "Results"};
   outputs.add("--save", a.save, "Write the network", "FILE");
   outputs.add("--netlist", a.netlist,
               "Write a resistive network as a SPICE circuit, its inputs at the volts of the first test row",

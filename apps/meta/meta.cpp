@@ -1,6 +1,5 @@
 #include "meta.hpp"
 
-#include <charconv>
 #include <cmath>
 #include <memory>
 
@@ -14,6 +13,7 @@
 #include "bilevel/flags.hpp"
 #include "bilevel/interrupt.hpp"
 #include "bilevel/kept_run.hpp"
+#include "bilevel/option_group.hpp"
 #include "bilevel/problem_arguments.hpp"
 #include "bilevel/terminal.hpp"
 #include "meta_output.hpp"
@@ -38,22 +38,6 @@ struct MetaArguments {
   std::string json, report, save, checkpoint, command_line;
 };
 
-std::vector<long> layers_of(const std::string& text) {
-  std::vector<long> sizes;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at < end) {
-    long size = 0;
-    const auto [next, error] = std::from_chars(at, end, size);
-    if (error != std::errc() || size < 1 || (next < end && (*next != '-' || next + 1 == end)))
-      throw InvalidInput(
-          fmt::format("--layers {} must be sizes of at least 1 joined by '-', as in 40-40", text));
-    sizes.push_back(size);
-    at = next < end ? next + 1 : next;
-  }
-  return sizes;
-}
-
 at::Device device_of(const std::string& text) {
   try {
     const at::Device device(text);
@@ -75,7 +59,10 @@ void resolve_names(MetaArguments& a) {
   o.learner.kind = learner_kind_of(a.learner.empty() ? curves ? "center" : "heads" : a.learner);
   o.learner.strengths = strengths_of(a.strengths);
   if (!a.unit.empty()) o.learner.unit = unit_of(a.unit);
-  if (!a.layers.empty()) o.learner.layers = layers_of(a.layers);
+  if (!a.layers.empty()) {
+    const auto layers = sizes_argument(a.layers, " must be sizes of at least 1 joined by '-', as in 40-40");
+    o.learner.layers.assign(layers.begin(), layers.end());
+  }
   o.device = device_of(a.device);
   a.pictures.shots = a.shots > 0 ? a.shots : 1;
   a.pictures.queries = a.queries > 0 ? a.queries : 15;
@@ -201,24 +188,8 @@ int run(MetaArguments& a) {
   return result.status == Status::converged ? ok : no;
 }
 
-/// Options that the help shows under one heading.
-struct Group {
-  CLI::App& command;
-  std::string heading;
-
-  template <class Value>
-  CLI::Option* add(const char* flag, Value& to, const char* what, const char* type) const {
-    CLI::Option* const option = command.add_option(flag, to, what)->type_name(type);
-    return heading.empty() ? option : option->group(heading);
-  }
-  template <class Value>
-  void number(const char* flag, Value& to, const char* what) const {
-    add(flag, to, what, std::is_integral_v<Value> ? "N" : "X")->check(positive);
-  }
-};
-
 void add_task_options(CLI::App& command, MetaArguments& a) {
-  const Group tasks{command, ""};
+  const OptionGroup tasks{command, ""};
   tasks
       .add("data", a.data,
            "sinusoids, a folder of class folders with pictures, or the folder with Omniglot's IDX files",
@@ -241,7 +212,7 @@ void add_task_options(CLI::App& command, MetaArguments& a) {
 
 void add_learner_options(CLI::App& command, MetaArguments& a) {
   LearnerOptions& l = a.options.learner;
-  const Group learner{command, "The learner"};
+  const OptionGroup learner{command, "The learner"};
   learner.add("--learner", a.learner,
               "center, gain, heads or hypernetwork (default: center for sinusoids, heads for pictures)",
               "NAME");
@@ -257,7 +228,7 @@ void add_learner_options(CLI::App& command, MetaArguments& a) {
 
 void add_method_options(CLI::App& command, MetaArguments& a) {
   MetaOptions& o = a.options;
-  const Group method{command, "Learning"};
+  const OptionGroup method{command, "Learning"};
   method
       .add("--estimator", o.estimator,
            "Of the outer gradient: implicit-cg, implicit-neumann, one-step, first-order, ep-central, "
@@ -286,7 +257,7 @@ void add_method_options(CLI::App& command, MetaArguments& a) {
 }
 
 void add_output_options(CLI::App& command, MetaArguments& a) {
-  const Group outputs{command, "Results"};
+  const OptionGroup outputs{command, "Results"};
   outputs.add("--save", a.save, "Write the learner, for bilevel meta adapt", "FILE");
   outputs.add("--report", a.report, "Write a report to read, one HTML file", "FILE");
   outputs.add("--json", a.json, "Write the whole result", "FILE");

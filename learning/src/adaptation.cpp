@@ -3,6 +3,8 @@
 #include <bilevel/impl.hpp>
 #include <bilevel/torch/algorithms.hpp>
 
+#include "in_a_row.hpp"
+
 namespace bilevel::learning {
 
 namespace {
@@ -38,17 +40,8 @@ template <Vector V>
 torch::Losses<V> prepared_adaptation(const Learner& learner, const Tasks& tasks, const Tensors& prepared,
                                      torch::LossesOptions options) {
   if (learner.convex() && !options.constants) {
-    std::vector<std::vector<std::int64_t>> shapes;
-    for (const Tensor& each : prepared) shapes.push_back(each.sizes().vec());
-    options.constants = [=](const Tensor& flat, const Tensor&, double) {
-      Tensors parts;
-      std::int64_t at = 0;
-      for (const auto& shape : shapes) {
-        const std::int64_t count = c10::multiply_integers(shape);
-        parts.push_back(flat.narrow(0, at, count).view(shape));
-        at += count;
-      }
-      return learner.constants(parts);
+    options.constants = [=, shapes = shapes_of(prepared)](const Tensor& flat, const Tensor&, double) {
+      return learner.constants(parts_of(flat, shapes));
     };
   }
   return torch::Losses<V>(

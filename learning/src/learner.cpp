@@ -207,6 +207,12 @@ Tensors Learner::initial_theta(std::uint64_t seed) const {
   return theta;
 }
 
+std::vector<std::vector<std::int64_t>> Learner::theta_shapes() const {
+  std::vector<std::vector<std::int64_t>> shapes;
+  for (const Part& each : theta_) shapes.push_back(each.shape);
+  return shapes;
+}
+
 std::vector<std::int64_t> Learner::phi_shape(long tasks) const {
   if (options_.kind == LearnerKind::heads) return {tasks, form_.outputs, features_ + 1};
   return {tasks, adapted_parameters()};

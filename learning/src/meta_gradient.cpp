@@ -8,22 +8,12 @@
 
 namespace bilevel::learning {
 
-namespace {
-
-Tensor in_a_row(const Tensors& parts) {
-  Tensors rows;
-  for (const Tensor& each : parts) rows.push_back(each.detach().reshape({-1}));
-  return at::cat(rows);
-}
-
-}  // namespace
-
 MetaGradient::MetaGradient(const Learner& learner, const MetaOptions& resolved, const Tasks& tasks,
                            const Tensor& theta)
     : learner_(learner),
       o_(resolved),
-      tasks_{tasks.support_x.clone(), tasks.support_y.clone(), tasks.query_x.clone(), tasks.query_y.clone()} {
-  for (const Tensor& each : learner.initial_theta(1)) shapes_.push_back(each.sizes().vec());
+      tasks_{tasks.support_x.clone(), tasks.support_y.clone(), tasks.query_x.clone(), tasks.query_y.clone()},
+      shapes_(learner.theta_shapes()) {
   prepare(theta, false);
   problem_ = std::make_unique<torch::Losses<SingleTensor>>(
       prepared_adaptation<SingleTensor>(learner_, tasks_, prepared_, {.graphs = torch::Graphs::whole}));
@@ -52,14 +42,7 @@ MetaGradient::Method MetaGradient::method(torch::Losses<SingleTensor>& problem, 
 }
 
 Tensors MetaGradient::views(const Tensor& theta) const {
-  Tensors parts;
-  std::int64_t at = 0;
-  for (const auto& shape : shapes_) {
-    const std::int64_t count = c10::multiply_integers(shape);
-    parts.push_back(theta.narrow(0, at, count).view(shape));
-    at += count;
-  }
-  return parts;
+  return parts_of(theta, shapes_);
 }
 
 SingleTensor MetaGradient::prepare(const Tensor& theta, bool with_graph) {

@@ -6,6 +6,8 @@
 #include <bilevel/learning/adaptation.hpp>
 #include <bilevel/learning/meta_learn.hpp>
 
+#include "in_a_row.hpp"
+
 namespace bilevel::learning {
 
 using torch::SingleTensor;
@@ -47,7 +49,7 @@ class MetaGradient {
   const Learner learner_;
   const MetaOptions o_;
   Tasks tasks_;
-  std::vector<std::vector<std::int64_t>> shapes_;
+  Shapes shapes_;
   Tensors leaves_, prepared_;
   std::unique_ptr<torch::Losses<SingleTensor>> problem_, whole_;
   Method fast_, certifying_;

@@ -51,11 +51,7 @@ class LearningRun {
   MetaLearned run();
 
  private:
-  Tensor begin() const {
-    Tensors rows;
-    for (const Tensor& each : learner_.initial_theta(o_.seed)) rows.push_back(each.reshape({-1}));
-    return at::cat(rows).to(o_.device, at::kFloat);
-  }
+  Tensor begin() const { return in_a_row(learner_.initial_theta(o_.seed)).to(o_.device, at::kFloat); }
   bool step();
   void move(const Tensor& gradient);
   void certify();

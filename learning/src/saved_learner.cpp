@@ -10,6 +10,8 @@
 #include <bilevel/files/container.hpp>
 #include <bilevel/learning/adaptation.hpp>
 
+#include "in_a_row.hpp"
+
 namespace bilevel::learning {
 
 using torch::SingleTensor;
@@ -81,18 +83,12 @@ std::unique_ptr<UnwatchedSteps<SingleTensor>> make_adaptation(const AdaptationOp
 }
 
 Tensors SavedLearner::tensors(at::ScalarType type, const at::Device& device) const {
-  Tensors parts = learner().initial_theta(1);
-  std::size_t at = 0;
-  for (Tensor& each : parts) {
-    const auto count = static_cast<std::size_t>(each.numel());
-    if (count > theta.size() - at) throw InvalidInput("the learner's numbers do not fit its network");
-    Tensor own = at::empty(each.sizes(), at::kFloat);
-    if (count > 0) std::memcpy(own.data_ptr<float>(), theta.data() + at, count * sizeof(float));
-    each = own.to(device, type);
-    at += count;
-  }
-  if (at != theta.size()) throw InvalidInput("the learner's numbers do not fit its network");
-  return parts;
+  const Learner whose = learner();
+  if (theta.size() != static_cast<std::size_t>(whose.shared_parameters()))
+    throw InvalidInput("the learner's numbers do not fit its network");
+  Tensor row = at::empty({whose.shared_parameters()}, at::kFloat);
+  if (!theta.empty()) std::memcpy(row.data_ptr<float>(), theta.data(), theta.size() * sizeof(float));
+  return parts_of(row.to(device, type), whose.theta_shapes());
 }
 
 Adapted SavedLearner::adapt(const Tasks& given) const {

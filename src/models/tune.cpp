@@ -33,27 +33,27 @@ Vec Run::constant(const Family& family, double log_lambda) const {
 
 void Run::set_box(Family& family) const {
   family.box = {constant(family, lower_), constant(family, options_.upper)};
-  if (options_.bounds_given)
-    for (Index k = 0; k < family.final.offset.size(); ++k) {
-      const Index j = family.final.of[static_cast<std::size_t>(k)];
-      family.box.lower[j] = std::max(family.box.lower[j], lower_ - family.final.offset[k]);
-      family.box.upper[j] = std::min(family.box.upper[j], options_.upper - family.final.offset[k]);
-    }
-  family.box.upper = family.box.upper.cwiseMax(family.box.lower);
-  if (family.final.slope.size() == 0) return;
-  double& gamma = family.box.upper[family.final.count];
-  gamma = largest_gamma;
+  const PenaltyMap& map = family.final;
+  const bool spread = map.slope.size() > 0;
+  if (spread) family.box.upper[map.count] = largest_gamma;
   if (!options_.bounds_given) return;
-  // Every log λ of every fold stays in the box that a person gave, whatever γ is.
-  double least = std::min(0.0, family.final.slope.minCoeff()),
-         most = std::max(0.0, family.final.slope.maxCoeff());
-  for (const PenaltyMap& map : family.folds) {
-    least = std::min(least, map.slope.minCoeff());
-    most = std::max(most, map.slope.maxCoeff());
+  // Every log λ of every fold stays in the box that a person gave, whatever its offset and γ are.
+  for (Index k = 0; k < map.offset.size(); ++k) {
+    const Index j = map.of[static_cast<std::size_t>(k)];
+    family.box.lower[j] = std::max(family.box.lower[j], lower_ - map.offset[k]);
+    family.box.upper[j] = std::min(family.box.upper[j], options_.upper - map.offset[k]);
   }
-  if (most > least) gamma = std::min(gamma, (options_.upper - lower_) / (most - least));
-  family.box.lower.head(family.final.count).array() -= gamma * least;
-  family.box.upper.head(family.final.count).array() -= gamma * most;
+  if (spread) {
+    double least = std::min(0.0, map.slope.minCoeff()), most = std::max(0.0, map.slope.maxCoeff());
+    for (const PenaltyMap& fold : family.folds) {
+      least = std::min(least, fold.slope.minCoeff());
+      most = std::max(most, fold.slope.maxCoeff());
+    }
+    double& gamma = family.box.upper[map.count];
+    if (most > least) gamma = std::min(gamma, (options_.upper - lower_) / (most - least));
+    family.box.lower.head(map.count).array() -= gamma * least;
+    family.box.upper.head(map.count).array() -= gamma * most;
+  }
   family.box.upper = family.box.upper.cwiseMax(family.box.lower);  // rounding
 }
 

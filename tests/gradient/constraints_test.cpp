@@ -5,6 +5,8 @@
 #include <bilevel/problem/functions.hpp>
 #include <random_matrix.hpp>
 
+#include "held_states.hpp"
+
 namespace bilevel {
 namespace constraints_test {
 
@@ -28,9 +30,7 @@ struct Bowl {
     return 0.5 * phi.dot(hp) - phi.dot(bt) + 0.25 * epsilon * phi.array().pow(4).sum();
   }
   double outer(const Vec& phi, const Vec& at, Wanted<Vec> wanted) const {
-    if (wanted.phi) *wanted.phi = phi - target;
-    if (wanted.theta) *wanted.theta = 0.1 * at;
-    return 0.5 * (phi - target).squaredNorm() + 0.05 * at.squaredNorm();
+    return held_states::outer(target, phi, at, wanted);
   }
 };
 
@@ -115,11 +115,6 @@ Mat active_rows(const PhiConstraints& c, const Vec& phi) {
 }
 
 std::vector<PhiConstraints> kinds(std::uint64_t seed, Index n) {
-  PhiConstraints mixed = PhiConstraints::box(Vec::Constant(n, -0.5), Vec::Constant(n, 0.6));
-  mixed.equal = random_matrix(seed + 400, 1, n);
-  mixed.equal_to = Vec::Constant(1, 0.1);
-  mixed.below = random_matrix(seed + 500, 3, n);
-  mixed.below_to = Vec::Constant(3, 0.2);
   PhiConstraints linear;
   linear.below = random_matrix(seed + 600, 4, n);
   linear.below_to = Vec::Constant(4, 0.1);
@@ -132,7 +127,7 @@ std::vector<PhiConstraints> kinds(std::uint64_t seed, Index n) {
           PhiConstraints::simplex(n, 2.5),
           linear,
           equal,
-          mixed};
+          held_states::mixed(seed, n)};
 }
 
 TEST(Constraints, GradientsAreThoseOfTheClosedFormAndOfDifferencesOfTheWholeSolve) {

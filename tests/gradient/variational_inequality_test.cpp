@@ -5,6 +5,8 @@
 #include <bilevel/inner/variational_inequality.hpp>
 #include <random_matrix.hpp>
 
+#include "held_states.hpp"
+
 namespace bilevel {
 namespace variational_inequality_test {
 
@@ -25,9 +27,7 @@ struct Game {
     out = m * phi - b * at + epsilon * phi.array().cube().matrix();
   }
   double outer(const Vec& phi, const Vec& at, Wanted<Vec> wanted) const {
-    if (wanted.phi) *wanted.phi = phi - target;
-    if (wanted.theta) *wanted.theta = 0.1 * at;
-    return 0.5 * (phi - target).squaredNorm() + 0.05 * at.squaredNorm();
+    return held_states::outer(target, phi, at, wanted);
   }
   Vec bend(const Vec& phi, double beta) const { return 3 * epsilon * phi.array().square() + beta; }
   void hessian_times(const Vec& phi, const Vec&, double beta, const Vec& v, Vec& out) const {
@@ -54,13 +54,8 @@ Game game(std::uint64_t seed, Index n, Index m) {
 }
 
 std::vector<PhiConstraints> kinds(std::uint64_t seed, Index n) {
-  PhiConstraints mixed = PhiConstraints::box(Vec::Constant(n, -0.5), Vec::Constant(n, 0.6));
-  mixed.equal = random_matrix(seed + 400, 1, n);
-  mixed.equal_to = Vec::Constant(1, 0.1);
-  mixed.below = random_matrix(seed + 500, 3, n);
-  mixed.below_to = Vec::Constant(3, 0.2);
   return {PhiConstraints::box(Vec::Constant(n, -0.4), Vec::Constant(n, 0.3)),
-          PhiConstraints::box(Vec::Zero(n), Vec()), PhiConstraints::simplex(n), mixed};
+          PhiConstraints::box(Vec::Zero(n), Vec()), PhiConstraints::simplex(n), held_states::mixed(seed, n)};
 }
 
 /// The state of a game whose constraints are held, and the gradient.

@@ -59,6 +59,7 @@ class Learner {
 
   /// Where learning begins, float64 on the host.
   Tensors initial_theta(std::uint64_t seed) const;
+  std::vector<std::vector<std::int64_t>> theta_shapes() const;
   std::vector<std::int64_t> phi_shape(long tasks) const;
 
   /// What adaptation reads of θ, computed once for all its steps: features of the rows for `heads`, weights
