@@ -31,9 +31,10 @@ if(PROJECT_IS_TOP_LEVEL)
   find_program(BILEVEL_CCACHE ccache)
   mark_as_advanced(BILEVEL_CCACHE)
   if(BILEVEL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-    # Precompiled headers can be cached only with these two settings.
-    set(CMAKE_CXX_COMPILER_LAUNCHER
-        ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${BILEVEL_CCACHE})
+    # Precompiled headers can be cached only with this sloppiness; paths below the source folder count as relative ones, so that
+    # a fresh clone finds what another has compiled.
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+        CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${BILEVEL_CCACHE})
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
       add_compile_options(-fpch-preprocess)
     elseif(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
