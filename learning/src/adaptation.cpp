@@ -143,7 +143,8 @@ std::optional<Stop> TaskwiseDescent<V>::advance(Nudged<V>&, State<V>& state) {
     // No curvature along the way, or none that is positive: a little further. Never much further at once:
     // what is known holds where it was measured. Nowhere is the loss flatter than its regulariser, whose
     // length is 1.
-    const Tensor wanted = at::where(bend > 0, at::where(near < lengths_agree * far, near, far), 1.5 * length_);
+    const Tensor wanted =
+        at::where(bend > 0, at::where(near < lengths_agree * far, near, far), 1.5 * length_);
     length_ = at::minimum(wanted, length_growth * length_).clamp_max(1);
     gradient_.copy_(gradient);
   }

@@ -54,7 +54,8 @@ class MetaGradient {
   Tensors leaves_, prepared_;
   std::unique_ptr<torch::Losses<SingleTensor>> problem_, whole_;
   Method fast_, certifying_;
-  std::unique_ptr<TaskPhases<SingleTensor>> phases_;  // null where tasks of this kind have no loops of their own
+  std::unique_ptr<TaskPhases<SingleTensor>>
+      phases_;  // null where tasks of this kind have no loops of their own
 };
 
 }  // namespace bilevel::learning

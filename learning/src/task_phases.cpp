@@ -21,6 +21,10 @@ namespace {
 /// products of matrices.
 constexpr long most_room = 4 << 20;
 
+/// Groups, a third of a millisecond each, that are worth another thread: one that is kept waiting for a busy
+/// core keeps all waiting, and for longer.
+constexpr int worth_a_thread = 4;
+
 #ifdef BILEVEL_TORCH_KERNELS
 constexpr long device_room = kernels::most_device_room;
 #else
@@ -39,17 +43,19 @@ void lay_out(const std::vector<std::int64_t>& sizes, kernels::Phases<S>& p) {
   }
 }
 
+/// Whether there are loops for such tasks, if they are small enough.
+bool has_loops(const MetaOptions& o, const TaskForm& form) {
+  return o.learner.kind == LearnerKind::center && !form.pictures() && !form.classes &&
+         o.learner.unit == Unit::tanh && o.estimator == "implicit-cg" &&
+         (o.adaptation.inner == "barzilai-borwein" || o.adaptation.inner == "gradient-descent");
+}
+
 }  // namespace
 
 template <Vector V>
 std::unique_ptr<TaskPhases<V>> TaskPhases<V>::made_for(const Learner& learner, const MetaOptions& o,
                                                        const Tasks& tasks) {
-  const TaskForm& form = learner.form();
-  const bool layers_of_numbers = learner.options().kind == LearnerKind::center && !form.pictures() &&
-                                 !form.classes && learner.options().unit == Unit::tanh;
-  const bool known = o.estimator == "implicit-cg" &&
-                     (o.adaptation.inner == "barzilai-borwein" || o.adaptation.inner == "gradient-descent");
-  if (!layers_of_numbers || !known) return {};
+  if (!has_loops(o, learner.form())) return {};
   for (const Tensor* each : {&tasks.support_x, &tasks.support_y, &tasks.query_x, &tasks.query_y})
     if (each->scalar_type() != Space<V>::type || !each->is_contiguous()) return {};
   std::unique_ptr<TaskPhases> made(new TaskPhases(learner, o, tasks));
@@ -133,10 +139,12 @@ kernels::PhaseTasks<typename TaskPhases<V>::S> TaskPhases<V>::group(std::int64_t
 /// Which tasks stand in a group follows from the lanes, so that results do not depend on the threads.
 template <Vector V>
 void TaskPhases<V>::run() {
-  const auto& loops = kernels::phase_loops<S>();
-  at::parallel_for(0, room_.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t g = begin; g < end; ++g) loops.run(phases_, group(g, loops.lanes));
-  });
+  std::vector<kernels::PhaseTasks<S>> groups;
+  for (std::int64_t g = 0; g < room_.size(0); ++g)
+    groups.push_back(group(g, kernels::phase_loops<S>().lanes));
+  const int count = static_cast<int>(groups.size());
+  kernels::run_groups(phases_, groups.data(), count,
+                      std::clamp(count / worth_a_thread, 1, at::get_num_threads()));
 }
 
 template <Vector V>
@@ -144,9 +152,10 @@ void TaskPhases<V>::run_on_device() {
 #ifdef BILEVEL_TORCH_KERNELS
   const c10::DeviceGuard guard(phi_.device());
   const auto stream = c10::cuda::getCurrentCUDAStream(phi_.get_device());
-  if (const char* const refused = kernels::launch_phases<S>(phases_, group(0, 1), static_cast<int>(tasks_.size()),
-                                                            stream.stream()))
-    throw std::runtime_error(fmt::format("both phases of {} tasks on the device: {}", tasks_.size(), refused));
+  if (const char* const refused =
+          kernels::launch_phases<S>(phases_, group(0, 1), static_cast<int>(tasks_.size()), stream.stream()))
+    throw std::runtime_error(
+        fmt::format("both phases of {} tasks on the device: {}", tasks_.size(), refused));
 #endif
 }
 
@@ -186,9 +195,9 @@ Estimate<V> TaskPhases<V>::estimate(const V& theta, const Warm<V>&) {
   Estimate<V> e;
   e.gradient = V(at::cat({by_center_.sum(0), gather(by_allowed_.sum(0).mul_(allowed).mul_(-0.5))}));
   // Fetched together: each fetch waits for a device.
-  const Tensor said =
-      at::stack({loss_.sum(0, false, at::kDouble), residual_.sum(0, false, at::kDouble), left_.max().to(at::kDouble)})
-          .cpu();
+  const Tensor said = at::stack({loss_.sum(0, false, at::kDouble), residual_.sum(0, false, at::kDouble),
+                                 left_.max().to(at::kDouble)})
+                          .cpu();
   const double* const numbers = said.data_ptr<double>();
   ended_ = std::sqrt(numbers[1]);
   const double left = std::sqrt(numbers[2]);
@@ -199,15 +208,17 @@ Estimate<V> TaskPhases<V>::estimate(const V& theta, const Warm<V>&) {
   e.adjoint_iterations = phases_.products;
   const bool finite = std::isfinite(e.outer_value) && std::isfinite(ended_);
   e.inner_status = finite ? Status::iteration_limit : Status::not_finite;
-  e.adjoint_status = !finite                       ? Status::not_finite
+  e.adjoint_status = !finite                     ? Status::not_finite
                      : left <= phases_.tolerance ? Status::converged
                                                  : Status::iteration_limit;
   e.status = e.inner_status;
-  e.message = fmt::format("{} steps a task; inner gradient norm {:.3g}, relative residual of phase 2 at most {:.3g}",
-                          phases_.steps, ended_, left);
+  e.message =
+      fmt::format("{} steps a task; inner gradient norm {:.3g}, relative residual of phase 2 at most {:.3g}",
+                  phases_.steps, ended_, left);
   e.cost.inner_gradients = phases_.steps + 1;
   e.cost.outer_gradients = e.cost.linearisations = 1;
   e.cost.hessian_products = phases_.products;
+  e.cost.cross_products = 1;
   e.cost.bytes = sizeof(S) * static_cast<std::size_t>(room_.numel() + 3 * phi_.numel());
   e.cost.seconds_inner = watch.seconds();
   return e;
