@@ -74,8 +74,13 @@ Estimate<SingleTensor> MetaGradient::estimate(const Tensor& theta) {
 
 Estimate<SingleTensor> MetaGradient::certified(const Tensor& theta) {
   if (!certifying_.estimator) {
-    whole_ = std::make_unique<torch::Losses<SingleTensor>>(adaptation<SingleTensor>(
-        learner_, tasks_, views(theta), {.look_first = false, .graphs = torch::Graphs::none}));
+    torch::LossesOptions told{.look_first = false, .graphs = torch::Graphs::none};
+    // Of the constants of a convex learner the certificate takes μ, the regulariser's. That of ∂φ L_out holds
+    // for any φ, where no picture is told yet: hundreds of times what is measured at the settled one.
+    if (learner_.convex())
+      told.constants = [](const Tensor&, const Tensor&, double) { return Constants{.mu = 1}; };
+    whole_ = std::make_unique<torch::Losses<SingleTensor>>(
+        adaptation<SingleTensor>(learner_, tasks_, views(theta), std::move(told)));
     certifying_ = method(*whole_, true);
   }
   return certifying_.estimator->estimate(SingleTensor(theta), {});

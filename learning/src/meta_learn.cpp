@@ -259,15 +259,21 @@ MetaLearned LearningRun::run() {
 
 }  // namespace
 
+std::optional<Verdict> MetaLearned::verdict() const {
+  if (probe) return probe->certificate.verdict;
+  if (certified.last) return certified.last->verdict;
+  return {};
+}
+
 std::string run_identity(const TaskData& data, const MetaOptions& o) {
   const LearnerOptions& l = o.learner;
   return fmt::format(
       "meta {} {} layers={} filters={} blocks={} unit={} strengths={} strength={} embedding={} {} beta={} "
-      "adjoint={} {} inner={} {} {} tasks={} steps={} rate={} clip={} looks={} test={} seed={}",
+      "adjoint={} {} inner={} {} {} {} tasks={} steps={} rate={} clip={} looks={} test={} seed={}",
       data.fingerprint, name(l.kind), fmt::join(l.layers, "-"), l.filters, l.blocks,
       l.unit ? name(*l.unit) : "", name(l.strengths), l.strength, l.embedding, o.estimator, o.beta,
       o.adjoint_steps, o.adjoint_tolerance, o.adaptation.inner, o.adaptation.inner_steps,
-      o.adaptation.inner_rate, o.tasks, o.steps, o.learning_rate, o.clip, o.looks, o.test_tasks, o.seed);
+      o.adaptation.inner_tolerance, o.adaptation.inner_rate, o.tasks, o.steps, o.learning_rate, o.clip, o.looks, o.test_tasks, o.seed);
 }
 
 MetaLearned meta_learn(const TaskData& data, const MetaOptions& options, const MetaControl& control) {

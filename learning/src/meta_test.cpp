@@ -85,6 +85,7 @@ std::vector<ShownTask> show(const SavedLearner& learner, const TaskSource& sourc
          .after = one(line.after),
          .judged_before = wrong_before[t].item<double>(),
          .judged_after = wrong_after[t].item<double>()});
+    if (t == 0) shown.back().classes = source.class_names(own(seed, shows));
     if (curve) shown.back().points = {one(tasks.query_x), one(tasks.query_y)};
   }
   return shown;

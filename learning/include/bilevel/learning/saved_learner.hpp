@@ -8,12 +8,14 @@
 
 namespace bilevel::learning {
 
-/// How a learner adapts to tasks: so many steps of this kind.
+/// How a learner adapts to tasks: by steps of this kind, until they have settled or so many.
 struct AdaptationOptions {
-  /// barzilai-borwein, where each task has step lengths of its own; gradient-descent, heavy-ball, nesterov or
-  /// adam, which can be differentiated; empty: the first of these.
+  /// lbfgs and barzilai-borwein, where each task has steps of its own; gradient-descent, heavy-ball, nesterov
+  /// or adam, which can be differentiated; empty: the first of these.
   std::string inner = {};
-  long inner_steps = 0;   ///< 0: what suits the learner
+  long inner_steps = 0;  ///< all of them; 0: until they have settled
+  /// What counts as settled: the inner gradient, root of the mean square over the tasks.
+  double inner_tolerance = 0;
   double inner_rate = 0;  ///< length of a step, of the first one; 0: what suits the learner
 
   Violations validate() const;

@@ -42,6 +42,8 @@ class TaskSource {
   virtual const TaskForm& form() const = 0;
   /// So many tasks, on the source's device: the same for the same number.
   virtual Tasks draw(long count, std::uint64_t number) const = 0;
+  /// What people call the classes of the first task of `draw(count, number)`; none where they have no names.
+  virtual std::vector<std::string> class_names(std::uint64_t) const { return {}; }
 };
 
 /// What is learned from, and what the result is tested on: other tasks, of other classes where there are
