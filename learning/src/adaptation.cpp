@@ -11,10 +11,6 @@ namespace bilevel::learning {
 
 namespace {
 
-/// Shares of lengths of Barzilai and Borwein: below the first they disagree; a step is at most so many times
-/// the last.
-constexpr double shared = 0.5, growth = 10;
-
 template <Vector V>
 torch::Start begin(const Learner& learner, const Tasks& tasks, const Tensors& theta) {
   const auto like = tasks.support_x.options();
@@ -166,8 +162,8 @@ std::optional<Stop> TaskwiseDescent<V>::advance(Nudged<V>&, State<V>& state) {
     // No curvature along the way, or none that is positive: a little further. Never much further at once:
     // what is known holds where it was measured. Nowhere is the loss flatter than its regulariser, whose
     // length is 1.
-    const Tensor wanted = at::where(bend > 0, at::where(near < shared * far, near, far), 1.5 * length_);
-    length_ = at::minimum(wanted, growth * length_).clamp_max(1);
+    const Tensor wanted = at::where(bend > 0, at::where(near < lengths_agree * far, near, far), 1.5 * length_);
+    length_ = at::minimum(wanted, length_growth * length_).clamp_max(1);
     gradient_.copy_(gradient);
   }
   moved_ = -length_ * gradient;

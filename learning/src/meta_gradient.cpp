@@ -18,6 +18,7 @@ MetaGradient::MetaGradient(const Learner& learner, const MetaOptions& resolved, 
   problem_ = std::make_unique<torch::Losses<SingleTensor>>(
       prepared_adaptation<SingleTensor>(learner_, tasks_, prepared_, {.graphs = torch::Graphs::whole}));
   fast_ = method(*problem_, false);
+  phases_ = TaskPhases<SingleTensor>::made_for(learner_, o_, tasks_);
 }
 
 MetaGradient::Method MetaGradient::method(torch::Losses<SingleTensor>& problem, bool certificate) const {
@@ -57,7 +58,7 @@ SingleTensor MetaGradient::prepare(const Tensor& theta, bool with_graph) {
 
 Estimate<SingleTensor> MetaGradient::estimate(const Tensor& theta) {
   const SingleTensor at = prepare(theta, true);
-  Estimate<SingleTensor> e = fast_.estimator->estimate(at, {});
+  Estimate<SingleTensor> e = (phases_ ? static_cast<Estimator<SingleTensor>&>(*phases_) : *fast_.estimator).estimate(at, {});
   // From what adaptation reads to θ: ∇θ = (∂prepared/∂θ)ᵀ·∇.
   Tensors outputs, weights;
   const Tensors slopes = problem_->theta_list(e.gradient);

@@ -7,6 +7,7 @@
 #include <bilevel/learning/meta_learn.hpp>
 
 #include "in_a_row.hpp"
+#include "task_phases.hpp"
 
 namespace bilevel::learning {
 
@@ -32,7 +33,7 @@ class MetaGradient {
   Tensor first_answers() { return answers(problem_->initial_phi()); }
 
   /// ‖∂φ L_in‖ where the last adaptation ended; NaN where none did.
-  double residual() const { return fast_.inner->residual(); }
+  double residual() const { return phases_ ? phases_->residual() : fast_.inner->residual(); }
 
   Tensors views(const Tensor& theta) const;
   const Learner& learner() const { return learner_; }
@@ -53,6 +54,7 @@ class MetaGradient {
   Tensors leaves_, prepared_;
   std::unique_ptr<torch::Losses<SingleTensor>> problem_, whole_;
   Method fast_, certifying_;
+  std::unique_ptr<TaskPhases<SingleTensor>> phases_;  // null where tasks of this kind have no loops of their own
 };
 
 }  // namespace bilevel::learning

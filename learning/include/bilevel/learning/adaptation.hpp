@@ -73,6 +73,10 @@ class FixedSteps final : public UnwatchedSteps<V> {
   std::unique_ptr<Step<V>> step_;
 };
 
+/// Shares of lengths of Barzilai and Borwein: below the first they disagree; a step is at most so many times
+/// the last.
+inline constexpr double lengths_agree = 0.5, length_growth = 10;
+
 /// By gradient descent in which each task has a step length of its own, that of Barzilai and Borwein: with s
 /// the last movement and y that of the gradient, s·s/s·y where the two lengths agree and y·s/y·y where they
 /// do not (Zhou, Gao and Dai 2006). L_in is a sum over tasks and L_out too, so that their Hessians have a

@@ -1,0 +1,3 @@
+#define BILEVEL_PHASES avx2_phases
+#define BILEVEL_VECTOR_BYTES 32
+#include "phases.inc"
