@@ -216,7 +216,7 @@ std::optional<Stop> TaskwiseLbfgs<V>::advance(Nudged<V>&, State<V>& state) {
     if (pairs_.size() == most_pairs) pairs_.erase(pairs_.begin());
     pairs_.push_back({moved_, std::move(turned), at::where(seen, bend.reciprocal(), at::zeros_like(bend))});
     const Tensor way = direction(gradient), length = moved_.norm(2, {1}, true);
-    const Tensor capped = way * (growth * length / way.norm(2, {1}, true).clamp_min(1e-30)).clamp_max(1);
+    const Tensor capped = way * (length_growth * length / way.norm(2, {1}, true).clamp_min(1e-30)).clamp_max(1);
     // The trapezoidal rule of the slopes at both ends of the last step, bend apart: has the loss risen on it?
     const Tensor slope = dots(gradient, moved_);
     const Tensor risen = seen.logical_and(2 * slope > bend);

@@ -17,14 +17,21 @@ MetaGradient::MetaGradient(const Learner& learner, const MetaOptions& resolved, 
   prepare(theta, false);
   problem_ = std::make_unique<torch::Losses<SingleTensor>>(
       prepared_adaptation<SingleTensor>(learner_, tasks_, prepared_, {.graphs = torch::Graphs::whole}));
-  fast_ = method(*problem_, false);
+  fast_ = method<SingleTensor>(*problem_, false);
   phases_ = TaskPhases<SingleTensor>::made_for(learner_, o_, tasks_);
 }
 
-MetaGradient::Method MetaGradient::method(torch::Losses<SingleTensor>& problem, bool certificate) const {
-  Method m;
-  m.inner = make_adaptation(o_.adaptation, problem, tasks_.size());
-  EstimatorOptions told{.beta = o_.beta, .seed = o_.seed};
+/// Whether the method wants tasks settled and asks nothing about the way there.
+bool MetaGradient::settles() const {
+  const EstimatorChoice choice = estimator_named(o_.estimator);
+  return !nudges(choice) && !differentiates_steps(choice);
+}
+
+template <Vector V>
+MetaGradient::Method<V> MetaGradient::method(Problem<V>& problem, bool certificate, long number) const {
+  Method<V> m;
+  m.inner = make_adaptation<V>(o_.adaptation, problem, tasks_.size());
+  EstimatorOptions told{.beta = o_.beta, .seed = o_.seed + 7919 * static_cast<std::uint64_t>(number)};
   told.adjoint.relative_tolerance = o_.adjoint_tolerance;
   told.adjoint.max_iterations = o_.adjoint_steps;
   told.certificate.enabled = certificate;
@@ -38,7 +45,7 @@ MetaGradient::Method MetaGradient::method(torch::Losses<SingleTensor>& problem, 
         }
       },
       choice);
-  m.estimator = make_estimator<SingleTensor>(choice, static_cast<Problem<SingleTensor>&>(problem), *m.inner);
+  m.estimator = make_estimator<V>(choice, problem, *m.inner);
   return m;
 }
 
@@ -56,8 +63,10 @@ SingleTensor MetaGradient::prepare(const Tensor& theta, bool with_graph) {
   return SingleTensor(in_a_row(prepared_));
 }
 
-Estimate<SingleTensor> MetaGradient::estimate(const Tensor& theta) {
+Estimate<SingleTensor> MetaGradient::estimate(const Tensor& theta, long number) {
   const SingleTensor at = prepare(theta, true);
+  // What draws begins anew at every step, so that a run that is taken up draws the same.
+  if (o_.estimator == "ep-random-sign") fast_ = method<SingleTensor>(*problem_, false, number);
   Estimate<SingleTensor> e = (phases_ ? static_cast<Estimator<SingleTensor>&>(*phases_) : *fast_.estimator).estimate(at, {});
   // From what adaptation reads to θ: ∇θ = (∂prepared/∂θ)ᵀ·∇.
   Tensors outputs, weights;
@@ -73,18 +82,33 @@ Estimate<SingleTensor> MetaGradient::estimate(const Tensor& theta) {
   return e;
 }
 
-Estimate<SingleTensor> MetaGradient::certified(const Tensor& theta) {
-  if (!certifying_.estimator) {
+Certificate MetaGradient::certify(const Tensor& theta, const Estimate<SingleTensor>& estimate) {
+  if (!exact_) {
+    exact_tasks_ = tasks_.to(at::kDouble, tasks_.support_x.device());
     torch::LossesOptions told{.look_first = false, .graphs = torch::Graphs::none};
     // Of the constants of a convex learner the certificate takes μ, the regulariser's. That of ∂φ L_out holds
     // for any φ, where no picture is told yet: hundreds of times what is measured at the settled one.
     if (learner_.convex())
       told.constants = [](const Tensor&, const Tensor&, double) { return Constants{.mu = 1}; };
-    whole_ = std::make_unique<torch::Losses<SingleTensor>>(
-        adaptation<SingleTensor>(learner_, tasks_, views(theta), std::move(told)));
-    certifying_ = method(*whole_, true);
+    exact_ = std::make_unique<torch::Losses<Tensor>>(
+        adaptation<Tensor>(learner_, exact_tasks_, views(theta.to(at::kDouble)), std::move(told)));
   }
-  return certifying_.estimator->estimate(SingleTensor(theta), {});
+  exact_tasks_.write(tasks_);
+  Method<Tensor> m = method<Tensor>(*exact_, true);
+  Warm<Tensor> from;
+  if (settles()) {
+    // The state that was used, whatever steps led there.
+    from.phi = estimate.phi.tensor.to(at::kDouble);
+    m.inner->stay();
+  }
+  const Estimate<Tensor> e = m.estimator->estimate(theta.to(at::kDouble), from);
+  const Tensor& exact = e.gradient;
+  const double moved = norm(Tensor(estimate.gradient.tensor.to(at::kDouble) - exact));
+  Certificate c = e.certificate;
+  c.bound += moved;
+  if (c.kind == Kind::rigorous) c.kind = Kind::estimated;
+  c.judge(norm(estimate.gradient), 0, succeeded(e.status));
+  return c;
 }
 
 Solution<SingleTensor> MetaGradient::adapt(const Tensor& theta) {

@@ -23,9 +23,11 @@ class MetaGradient {
   const Tasks& tasks() const { return tasks_; }
 
   /// Of the mean loss of the tasks; the certificate is left out.
-  Estimate<SingleTensor> estimate(const Tensor& theta);
-  /// The same with a certificate, of ∇θ itself. Slower.
-  Estimate<SingleTensor> certified(const Tensor& theta);
+  /// `number`: of the step, for what is drawn at random.
+  Estimate<SingleTensor> estimate(const Tensor& theta, long number = 0);
+  /// A certificate of such a gradient: that of the same method in double precision, which takes up where this
+  /// one has settled, and what rounding has moved it by. Slower.
+  Certificate certify(const Tensor& theta, const Estimate<SingleTensor>& estimate);
   /// Adapts alone.
   Solution<SingleTensor> adapt(const Tensor& theta);
   /// Answers to the queries at this φ, after `adapt`, and those at φ = 0.
@@ -39,11 +41,14 @@ class MetaGradient {
   const Learner& learner() const { return learner_; }
 
  private:
+  template <Vector V>
   struct Method {
-    std::unique_ptr<UnwatchedSteps<SingleTensor>> inner;
-    std::unique_ptr<Estimator<SingleTensor>> estimator;
+    std::unique_ptr<UnwatchedSteps<V>> inner;
+    std::unique_ptr<Estimator<V>> estimator;
   };
-  Method method(torch::Losses<SingleTensor>& problem, bool certificate) const;
+  template <Vector V>
+  Method<V> method(Problem<V>& problem, bool certificate, long number = 0) const;
+  bool settles() const;
   /// What adaptation reads at this θ, as one row; the parts with a graph back to θ if that is wanted.
   SingleTensor prepare(const Tensor& theta, bool with_graph);
 
@@ -52,8 +57,10 @@ class MetaGradient {
   Tasks tasks_;
   Shapes shapes_;
   Tensors leaves_, prepared_;
-  std::unique_ptr<torch::Losses<SingleTensor>> problem_, whole_;
-  Method fast_, certifying_;
+  std::unique_ptr<torch::Losses<SingleTensor>> problem_;
+  Method<SingleTensor> fast_;
+  Tasks exact_tasks_;
+  std::unique_ptr<torch::Losses<Tensor>> exact_;
   std::unique_ptr<TaskPhases<SingleTensor>> phases_;  // null where tasks of this kind have no loops of their own
 };
 

@@ -117,7 +117,7 @@ bool LearningRun::diverge(const std::string& why) {
 bool LearningRun::step() {
   const Stopwatch watch;
   gradient_.set_tasks(data_.training->draw(o_.tasks, training_number(o_.seed, kept_.step)));
-  const Estimate<SingleTensor> e = gradient_.estimate(theta_);
+  const Estimate<SingleTensor> e = gradient_.estimate(theta_, kept_.step);
   const double residual = gradient_.residual(), length = norm(e.gradient);
   if (!std::isfinite(e.outer_value) || !std::isfinite(length))
     return diverge(fmt::format("{} ({})", name(e.status), e.message));
@@ -134,13 +134,13 @@ bool LearningRun::step() {
 
 void LearningRun::certify() {
   const Stopwatch watch;
-  const Estimate<SingleTensor> e = gradient_.certified(theta_);
+  const Certificate certificate = gradient_.certify(theta_, gradient_.estimate(theta_, kept_.step));
   CertifiedMetaGradients& all = kept_.certified;
-  long& count = e.certificate.verdict == Verdict::trusted    ? all.trusted
-                : e.certificate.verdict == Verdict::doubtful ? all.doubtful
+  long& count = certificate.verdict == Verdict::trusted    ? all.trusted
+                : certificate.verdict == Verdict::doubtful ? all.doubtful
                                                              : all.untrusted;
   ++count;
-  all.last = e.certificate;
+  all.last = certificate;
   all.seconds += watch.seconds();
 }
 
@@ -188,6 +188,8 @@ void LearningRun::take_up() {
   if (kept_.step > o_.steps)
     throw InvalidInput(
         fmt::format("{}: it has {} steps already, and `steps` is {}", c_.checkpoint, kept_.step, o_.steps));
+  if (kept_.good_theta.size() != kept_.theta.size())
+    throw InvalidInput(fmt::format("{}: it is damaged; begin anew without resuming", c_.checkpoint));
   read_into(kept_.theta, theta_);
   read_into(kept_.first_moment, first_);
   read_into(kept_.second_moment, second_);

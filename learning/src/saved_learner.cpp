@@ -23,7 +23,7 @@ using Json = nlohmann::ordered_json;
 /// What looks at its numbers on the way: neither has a derivative.
 constexpr std::string_view quasi_newton = "lbfgs", taskwise = "barzilai-borwein";
 /// Steps towards a tolerance: looked at so often, and given up after so many.
-constexpr long look_every = 4, most_steps = 300;
+constexpr long look_every = 4, most_steps = 500;
 
 bool differentiable_by_name(const std::string& inner) {
   return inner != quasi_newton && inner != taskwise;
@@ -80,20 +80,26 @@ InnerChoice inner_choice(const AdaptationOptions& o) {
   return choice;
 }
 
-std::unique_ptr<UnwatchedSteps<SingleTensor>> make_adaptation(const AdaptationOptions& o,
-                                                              Problem<SingleTensor>& problem, long tasks) {
-  StepLimits limits{.steps = o.inner_steps,
-                    .tolerance = o.inner_tolerance * std::sqrt(static_cast<double>(tasks))};
-  if (limits.steps == 0) {
-    limits.steps = most_steps;
-    limits.look_every = look_every;
-  }
-  if (o.inner == quasi_newton)
-    return std::make_unique<TaskwiseLbfgs<SingleTensor>>(problem, tasks, o.inner_rate, limits);
-  if (o.inner == taskwise)
-    return std::make_unique<TaskwiseDescent<SingleTensor>>(problem, tasks, o.inner_rate, limits);
-  return std::make_unique<FixedSteps<SingleTensor>>(problem, inner_choice(o), limits);
+StepLimits limits_of(const AdaptationOptions& o, long tasks) {
+  const double tolerance = o.inner_tolerance * std::sqrt(static_cast<double>(tasks));
+  if (o.inner_steps > 0) return {.steps = o.inner_steps, .tolerance = tolerance};
+  return {.steps = most_steps, .tolerance = tolerance, .look_every = look_every};
 }
+
+template <Vector V>
+std::unique_ptr<UnwatchedSteps<V>> make_adaptation(const AdaptationOptions& o, Problem<V>& problem,
+                                                   long tasks) {
+  const StepLimits limits = limits_of(o, tasks);
+  if (o.inner == quasi_newton)
+    return std::make_unique<TaskwiseLbfgs<V>>(problem, tasks, o.inner_rate, limits);
+  if (o.inner == taskwise)
+    return std::make_unique<TaskwiseDescent<V>>(problem, tasks, o.inner_rate, limits);
+  return std::make_unique<FixedSteps<V>>(problem, inner_choice(o), limits);
+}
+template std::unique_ptr<UnwatchedSteps<Tensor>> make_adaptation(const AdaptationOptions&, Problem<Tensor>&,
+                                                                 long);
+template std::unique_ptr<UnwatchedSteps<SingleTensor>> make_adaptation(const AdaptationOptions&,
+                                                                       Problem<SingleTensor>&, long);
 
 Tensors SavedLearner::tensors(at::ScalarType type, const at::Device& device) const {
   const Learner whose = learner();
@@ -116,7 +122,7 @@ Adapted SavedLearner::adapt(const Tasks& given) const {
   const Learner learner(options, own);
   const Tensors prepared = learner.prepare(tensors(at::kFloat, tasks.support_x.device()), tasks);
   auto problem = prepared_adaptation<SingleTensor>(learner, tasks, prepared, {.look_first = false});
-  const auto solver = make_adaptation(resolve(adaptation, learner), problem, tasks.size());
+  const auto solver = make_adaptation<SingleTensor>(resolve(adaptation, learner), problem, tasks.size());
   const SingleTensor at = problem.initial_theta(), start = problem.initial_phi();
   const auto answers = [&](const SingleTensor& phi) {
     return learner.answers(problem.phi_list(phi)[0], prepared, tasks);

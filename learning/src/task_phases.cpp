@@ -38,7 +38,7 @@ TaskPhases<V>::TaskPhases(const Learner& learner, const MetaOptions& o, const Ta
     : tasks_(tasks),
       parameters_(learner.adapted_parameters()),
       strengths_(learner.options().strengths == Strengths::one ? 1 : parameters_),
-      steps_(o.adaptation.inner_steps),
+      limits_(limits_of(o.adaptation, 1)),
       products_(o.adjoint_steps),
       rate_(o.adaptation.inner_rate),
       tolerance_(o.adjoint_tolerance),
@@ -83,8 +83,9 @@ void TaskPhases<V>::run(const Tensor& center, const Tensor& allowed) {
                                   tasks_.query_x.size(1),
                                   center.data_ptr<S>(),
                                   allowed.data_ptr<S>(),
-                                  steps_,
+                                  limits_.steps,
                                   static_cast<S>(rate_),
+                                  static_cast<S>(limits_.look_every > 0 ? limits_.tolerance : 0),
                                   taskwise_,
                                   static_cast<S>(lengths_agree),
                                   static_cast<S>(length_growth),
@@ -122,17 +123,18 @@ Estimate<V> TaskPhases<V>::estimate(const V& prepared, const Warm<V>&) {
   const double residual = ended_ = std::sqrt(residual_.sum(0, false, at::kDouble).template item<double>());
   const double left = std::sqrt(left_.max().template item<double>());
   e.certificate.inner_residual = residual;
-  e.inner_iterations = steps_;
+  e.inner_iterations = limits_.steps;
   e.adjoint_iterations = products_;
   const bool finite = std::isfinite(e.outer_value) && std::isfinite(residual);
-  e.inner_status = finite ? Status::iteration_limit : Status::not_finite;
+  const bool settled = residual <= limits_.tolerance * std::sqrt(static_cast<double>(tasks_.size()));
+  e.inner_status = !finite ? Status::not_finite : settled ? Status::converged : Status::iteration_limit;
   e.adjoint_status = !finite              ? Status::not_finite
                      : left <= tolerance_ ? Status::converged
                                           : Status::iteration_limit;
-  e.status = e.inner_status;
-  e.message = fmt::format("{} steps a task; inner gradient norm {:.3g}, relative residual of phase 2 at most {:.3g}",
-                          steps_, residual, left);
-  e.cost.inner_gradients = steps_ + 1;
+  e.status = settled ? e.adjoint_status : e.inner_status;
+  e.message = fmt::format("at most {} steps a task; inner gradient norm {:.3g}, relative residual of phase 2 at most {:.3g}",
+                          limits_.steps, residual, left);
+  e.cost.inner_gradients = limits_.steps + 1;
   e.cost.outer_gradients = e.cost.linearisations = 1;
   e.cost.hessian_products = products_;
   e.cost.bytes = sizeof(S) * static_cast<std::size_t>(room_.numel() + 2 * phi_.numel());

@@ -37,7 +37,8 @@ class TaskPhases final : public Estimator<V> {
   const Tasks tasks_;
   std::vector<std::ptrdiff_t> sizes_;  // of the layers, inputs and outputs among them
   std::int64_t parameters_, strengths_;
-  const long steps_, products_;
+  const StepLimits limits_;
+  const long products_;
   const double rate_, tolerance_;
   const bool taskwise_;
   // Of each task; the derivatives are of each group of tasks.

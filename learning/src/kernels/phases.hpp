@@ -9,7 +9,7 @@
 namespace bilevel::learning::kernels {
 
 /// Layers of tanh units whose weights are w = center + φ·allowed, elementwise (learner.hpp), and what is asked
-/// of the tasks: `steps` of descent on L_in = mean squared error of the support rows + ½‖φ‖² from φ = 0, and
+/// of the tasks: at most `steps` of descent on L_in = mean squared error of the support rows + ½‖φ‖² from φ = 0, and
 /// conjugate gradients for π of H·π = ∂φ share·(mean squared error of the query rows).
 template <class S>
 struct Phases {
@@ -19,6 +19,7 @@ struct Phases {
   const S *center, *allowed;
   Count steps;
   S rate;         ///< of a step; of the first one, in lengths of the gradient, where `taskwise`
+  S settled;      ///< they end where the gradient of no task is longer; 0: all of them
   bool taskwise;  ///< step lengths of Barzilai and Borwein, of each task its own (TaskwiseDescent)
   S agree, growth;  ///< its numbers
   Count products;

@@ -554,7 +554,9 @@ void Certifier<V>::compare_outer() {
 /// a random direction.
 template <Vector V>
 void Certifier<V>::measure_response() {
-  if (!curvature_ || options_.factor_limit == 0 || formed_ || !problem_.capabilities().symmetric ||
+  // With few elements on either side the norms meet few directions that the residuals do not have.
+  const bool few = std::min(Space<V>::size(phases_.phi), Space<V>::size(phases_.theta)) <= 32;
+  if (!curvature_ || options_.factor_limit == 0 || (formed_ && few) || !problem_.capabilities().symmetric ||
       !problem_.capabilities().curvature)
     return;
   const double measured = response(problem_, *curvature_, phases_, rounding_, options_.seed);

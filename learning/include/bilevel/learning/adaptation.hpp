@@ -36,6 +36,8 @@ class UnwatchedSteps : public InnerSolver<V> {
  public:
   Solution<V> solve(const V& theta, double beta, const V& start) final;
   void set_tolerance(double tolerance) final { limits_.tolerance = tolerance; }
+  /// Solves end where they start, and say how settled that is.
+  void stay() { limits_.steps = 0; }
   /// ‖∂φ(L_in + β·L_out)‖ where the last solve ended.
   double residual() const { return state_.gradient_norm; }
 

@@ -24,10 +24,12 @@ struct AdaptationOptions {
 AdaptationOptions resolve(const AdaptationOptions& options, const Learner& learner);
 /// The step that unrolling differentiates. Throws InvalidInput where it cannot.
 InnerChoice inner_choice(const AdaptationOptions& resolved);
+/// Of so many tasks together.
+StepLimits limits_of(const AdaptationOptions& resolved, long tasks);
 /// On a problem of so many tasks.
-std::unique_ptr<UnwatchedSteps<torch::SingleTensor>> make_adaptation(const AdaptationOptions& resolved,
-                                                                     Problem<torch::SingleTensor>& problem,
-                                                                     long tasks);
+template <Vector V>
+std::unique_ptr<UnwatchedSteps<V>> make_adaptation(const AdaptationOptions& resolved, Problem<V>& problem,
+                                                   long tasks);
 
 /// What a task's rows came out as.
 struct Adapted {
