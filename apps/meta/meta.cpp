@@ -282,10 +282,11 @@ void add_method_options(CLI::App& command, MetaArguments& a) {
   method.add("--beta", o.beta, "Strength of the nudge of ep-… (default: a hundredth, a task)", "X");
   method.add(
       "--inner", o.adaptation.inner,
-      "Steps of adaptation: lbfgs (default), barzilai-borwein, gradient-descent, heavy-ball, nesterov or adam",
+      "Steps of adaptation: lbfgs (default), barzilai-borwein (a center of layers), gradient-descent, heavy-ball, "
+      "nesterov or adam",
       "NAME");
   method.number("--inner-steps", o.adaptation.inner_steps, "So many of them (default: until tasks have settled)");
-  method.number("--inner-tolerance", o.adaptation.inner_tolerance, "Inner gradient of a settled task (1e-4)");
+  method.number("--inner-tolerance", o.adaptation.inner_tolerance, "Inner gradient of a settled task (1e-3)");
   method.number("--inner-rate", o.adaptation.inner_rate, "Length of such a step, or of the first one");
   method.number("--adjoint-steps", o.adjoint_steps, "Most iterations of the second phase (100)");
   method.number("--tasks", o.tasks, "Side by side in each step (25; pictures: 16)");

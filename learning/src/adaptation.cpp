@@ -68,7 +68,7 @@ UnwatchedSteps<V>::UnwatchedSteps(Problem<V>& problem, const StepLimits& limits)
       state_(problem.initial_phi()),
       nudge_(Space<V>::zeros_like(state_.phi)) {
   Violations("adaptation")
-      .at_least("steps", limits.steps, 1)
+      .at_least("steps", limits.steps, 0)
       .not_negative("tolerance", limits.tolerance)
       .at_least("look_every", limits.look_every, 0)
       .throw_if_any();

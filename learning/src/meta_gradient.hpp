@@ -25,9 +25,16 @@ class MetaGradient {
   /// Of the mean loss of the tasks; the certificate is left out.
   /// `number`: of the step, for what is drawn at random.
   Estimate<SingleTensor> estimate(const Tensor& theta, long number = 0);
-  /// A certificate of such a gradient: that of the same method in double precision, which takes up where this
-  /// one has settled, and what rounding has moved it by. Slower.
-  Certificate certify(const Tensor& theta, const Estimate<SingleTensor>& estimate);
+  /// By implicit differentiation in double precision, at the state that the tasks settle in from where this
+  /// gradient's have ended: of it the certificate speaks that is proven of the reference, its bound longer by
+  /// what lies between the two. Slower.
+  struct Beside {
+    Estimate<Tensor> reference;
+    std::string settled;  ///< how its first phase went
+    double distance = unknown;
+    Certificate certificate;  ///< of the gradient that was used
+  };
+  Beside beside_reference(const Tensor& theta, const Estimate<SingleTensor>& used);
   /// Adapts alone.
   Solution<SingleTensor> adapt(const Tensor& theta);
   /// Answers to the queries at this φ, after `adapt`, and those at φ = 0.
@@ -41,14 +48,11 @@ class MetaGradient {
   const Learner& learner() const { return learner_; }
 
  private:
-  template <Vector V>
   struct Method {
-    std::unique_ptr<UnwatchedSteps<V>> inner;
-    std::unique_ptr<Estimator<V>> estimator;
+    std::unique_ptr<UnwatchedSteps<SingleTensor>> inner;
+    std::unique_ptr<Estimator<SingleTensor>> estimator;
   };
-  template <Vector V>
-  Method<V> method(Problem<V>& problem, bool certificate, long number = 0) const;
-  bool settles() const;
+  Method method(long number) const;
   /// What adaptation reads at this θ, as one row; the parts with a graph back to θ if that is wanted.
   SingleTensor prepare(const Tensor& theta, bool with_graph);
 
@@ -58,9 +62,7 @@ class MetaGradient {
   Shapes shapes_;
   Tensors leaves_, prepared_;
   std::unique_ptr<torch::Losses<SingleTensor>> problem_;
-  Method<SingleTensor> fast_;
-  Tasks exact_tasks_;
-  std::unique_ptr<torch::Losses<Tensor>> exact_;
+  Method fast_;
   std::unique_ptr<TaskPhases<SingleTensor>> phases_;  // null where tasks of this kind have no loops of their own
 };
 

@@ -134,7 +134,8 @@ bool LearningRun::step() {
 
 void LearningRun::certify() {
   const Stopwatch watch;
-  const Certificate certificate = gradient_.certify(theta_, gradient_.estimate(theta_, kept_.step));
+  const Certificate certificate =
+      gradient_.beside_reference(theta_, gradient_.estimate(theta_, kept_.step)).certificate;
   CertifiedMetaGradients& all = kept_.certified;
   long& count = certificate.verdict == Verdict::trusted    ? all.trusted
                 : certificate.verdict == Verdict::doubtful ? all.doubtful

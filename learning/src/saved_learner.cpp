@@ -56,8 +56,12 @@ AdaptationOptions resolve(const AdaptationOptions& options, const Learner& learn
   options.validate().throw_if_any();
   AdaptationOptions o = options;
   const bool convex = learner.convex();
-  if (o.inner.empty()) o.inner = quasi_newton;
-  if (o.inner_tolerance == 0) o.inner_tolerance = 1e-5;
+  const LearnerOptions& l = learner.options();
+  // The plainer steps need five times as many for a network of its own, of which each costs a tenth in the lanes
+  // of a processor (TaskPhases).
+  const bool lanes = l.kind == LearnerKind::center && !learner.form().pictures() && l.unit == Unit::tanh;
+  if (o.inner.empty()) o.inner = lanes ? taskwise : quasi_newton;
+  if (o.inner_tolerance == 0) o.inner_tolerance = 1e-3;
   // Heads are convex with constants that are known: a step of 0 follows from them at every θ.
   if (o.inner_rate == 0 && !differentiable_by_name(o.inner)) o.inner_rate = 0.1;
   if (o.inner_rate == 0 && !convex) o.inner_rate = o.inner == "adam" ? 0.05 : 0.005;

@@ -115,11 +115,11 @@ void Certifier<V>::bound() {
   constants_ = problem_.constants(phases_.theta, phases_.phi, everywhere);
   measure_residuals();
   const bool global = constants_.mu > 0;
-  const bool bounded = global ? bound_globally() : bound_locally();
-  if (bounded) assemble();
+  if (global ? bound_globally() : bound_locally()) assemble();
   if (global && result_.bound > phases_.good_enough && !asked_to_stop()) sharpen();
   if (result_.bound > phases_.good_enough && !asked_to_stop()) compare_outer();
-  if (bounded && result_.bound > phases_.good_enough && !asked_to_stop()) measure_response();
+  if ((global || from_problem_) && result_.bound > phases_.good_enough && !asked_to_stop())
+    measure_response();
   if (from_problem_ && !asked_to_stop() && result_.bound > phases_.good_enough &&
       Space<V>::size(phases_.phi) <= second_opinion_limit) {
     // The problem's own lower bound of λ_min is safe and may be useless: an estimate says more then.
@@ -549,14 +549,12 @@ void Certifier<V>::compare_outer() {
 }
 
 /// Where the Hessian cannot be factored the norms of a proven bound meet the worst of all directions at
-/// every step, which together no residual has. H is known to be positive definite by now, or was found so: the
-/// gradient is asked how it answers to the residuals themselves, each with a rounding error of the size that is proven in
+/// every step, which together no residual has. H is known to be positive definite by now: so the gradient is
+/// asked how it answers to the residuals themselves, each with a rounding error of the size that is proven in
 /// a random direction.
 template <Vector V>
 void Certifier<V>::measure_response() {
-  // With few elements on either side the norms meet few directions that the residuals do not have.
-  const bool few = std::min(Space<V>::size(phases_.phi), Space<V>::size(phases_.theta)) <= 32;
-  if (!curvature_ || options_.factor_limit == 0 || (formed_ && few) || !problem_.capabilities().symmetric ||
+  if (!curvature_ || options_.factor_limit == 0 || formed_ || !problem_.capabilities().symmetric ||
       !problem_.capabilities().curvature)
     return;
   const double measured = response(problem_, *curvature_, phases_, rounding_, options_.seed);

@@ -22,7 +22,7 @@ torch::Losses<V> prepared_adaptation(const Learner& learner, const Tasks& tasks,
 
 /// How many steps phase 1 takes, and what counts as settled.
 struct StepLimits {
-  long steps = 0;        ///< at most; all of them where it never looks
+  long steps = 0;        ///< at most; all of them where it never looks; 0: it says how settled the start is
   double tolerance = 0;  ///< of ‖∂φ(L_in + β·L_out)‖
   /// Whether it has settled is looked at once in so many steps, which then end; 0: never, and nothing waits
   /// for a device on the way.
@@ -36,8 +36,6 @@ class UnwatchedSteps : public InnerSolver<V> {
  public:
   Solution<V> solve(const V& theta, double beta, const V& start) final;
   void set_tolerance(double tolerance) final { limits_.tolerance = tolerance; }
-  /// Solves end where they start, and say how settled that is.
-  void stay() { limits_.steps = 0; }
   /// ‖∂φ(L_in + β·L_out)‖ where the last solve ended.
   double residual() const { return state_.gradient_norm; }
 

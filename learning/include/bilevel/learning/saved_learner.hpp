@@ -11,7 +11,7 @@ namespace bilevel::learning {
 /// How a learner adapts to tasks: by steps of this kind, until they have settled or so many.
 struct AdaptationOptions {
   /// lbfgs and barzilai-borwein, where each task has steps of its own; gradient-descent, heavy-ball, nesterov
-  /// or adam, which can be differentiated; empty: the first of these.
+  /// or adam, which can be differentiated; empty: the second for a center of layers, else the first.
   std::string inner = {};
   long inner_steps = 0;  ///< all of them; 0: until they have settled
   /// What counts as settled: the inner gradient, root of the mean square over the tasks.
