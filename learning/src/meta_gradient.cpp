@@ -57,8 +57,9 @@ SingleTensor MetaGradient::prepare(const Tensor& theta, bool with_graph) {
 }
 
 Estimate<SingleTensor> MetaGradient::estimate(const Tensor& theta) {
+  if (phases_) return phases_->estimate(SingleTensor(theta), {});
   const SingleTensor at = prepare(theta, true);
-  Estimate<SingleTensor> e = (phases_ ? static_cast<Estimator<SingleTensor>&>(*phases_) : *fast_.estimator).estimate(at, {});
+  Estimate<SingleTensor> e = fast_.estimator->estimate(at, {});
   // From what adaptation reads to θ: ∇θ = (∂prepared/∂θ)ᵀ·∇.
   Tensors outputs, weights;
   const Tensors slopes = problem_->theta_list(e.gradient);
