@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
 """One outer step of few-shot learning of sinusoids, as bench/meta_race.cpp makes it, by others: a network of 1-40-40-1 tanh units, a
-learned centre ω and strength exp(ρ), inner steps of gradient descent from ω on the mean squared error of the shots +
-½ exp(ρ)‖φ − ω‖², products of conjugate gradients, Adam on (ω, ρ). One JSON object a line for each way to write it:
+learned centre ω and strength exp(ρ), weights ω + exp(−ρ/2)·φ as ours are, inner steps of gradient descent from φ = 0 on the mean
+squared error of the shots + ½‖φ‖², products of conjugate gradients, Adam on (ω, ρ). One JSON object a line for each way to write it:
 
     torch-loop    PyTorch, task by task, derivatives by autograd, conjugate gradients by hand
     torch-batched PyTorch, all tasks as one tensor
     torchopt      TorchOpt's implicit differentiation (custom_root, solve_cg), task by task as in its own examples
     jax           jitted as a whole, tasks by vmap
 
-    meta_peer.py [--device cpu] [--tasks 25] [--shots 10] [--inner-steps 16] [--products 5] [--repeats 20] [--ways torch-loop,jax]
+What is raced must learn, too: `first_values` and `value_at_repeats` are L_out of the same tasks from the same start, and equal
+to rounding from way to way; with --learn N the quick ways go on to N steps, and `learned` is the mean of L_out over the
+last tenth of them, each before its step on tasks that nobody has seen.
+
+    meta_peer.py [--device cpu] [--tasks 25] [--shots 10] [--inner-steps 16] [--products 5] [--repeats 20] [--learn 0]
+                 [--ways torch-loop,jax]
 """
 import argparse
 import json
@@ -22,7 +27,7 @@ import numpy as np
 import torch
 
 SHAPES = [(1, 40), (40,), (40, 40), (40,), (40, 1), (1,)]
-INNER_RATE, OUTER_RATE, START = 0.01, 1e-3, math.log(0.01)  # of inner steps, of Adam, ρ
+INNER_RATE, OUTER_RATE, START = 1e-4, 1e-3, math.log(0.01)  # of inner steps, of Adam, ρ
 
 
 def start(seed=1):
@@ -50,6 +55,10 @@ def forward(w, x):
     return h @ w[4] + w[5]
 
 
+def weights(phi, centre, strength):
+    return [c + (-0.5 * strength).exp() * f for c, f in zip(centre, phi)]
+
+
 def dot(a, b):
     return sum((p * q).sum() for p, q in zip(a, b))
 
@@ -69,6 +78,10 @@ def conjugate_gradients(product, above, products, dot=dot, scaled=lambda s, a: s
     return pi
 
 
+def split(slopes):
+    return slopes[:len(SHAPES)], slopes[len(SHAPES):]
+
+
 def torch_loop(said, device):
     centre = [torch.tensor(w, device=device, requires_grad=True) for w in start()]
     strength = torch.tensor(START, device=device, requires_grad=True)
@@ -77,19 +90,19 @@ def torch_loop(said, device):
     def step(data):
         sums, value = [torch.zeros_like(w) for w in [*centre, strength]], 0.0
         for x, y, qx, qy in zip(*data):
-            def inner(w):
-                return (forward(w, x) - y).pow(2).mean() + 0.5 * strength.exp() * sum(
-                    (a - b).pow(2).sum() for a, b in zip(w, centre))
-            w = [c.detach().clone().requires_grad_() for c in centre]
+            def inner(phi, *theta):
+                return (forward(weights(phi, *theta), x) - y).pow(2).mean() + 0.5 * sum(f.pow(2).sum() for f in phi)
+            fixed = [c.detach() for c in centre], strength.detach()
+            phi = [torch.zeros_like(c).requires_grad_() for c in fixed[0]]
             for _ in range(said.inner_steps):
-                slope = torch.autograd.grad(inner(w), w)
-                w = [(a - INNER_RATE * g).detach().requires_grad_() for a, g in zip(w, slope)]
-            outer = (forward(w, qx) - qy).pow(2).mean()
-            above = torch.autograd.grad(outer, w)
-            slope = torch.autograd.grad(inner(w), w, create_graph=True)
-            pi = conjugate_gradients(lambda v: torch.autograd.grad(slope, w, v, retain_graph=True), above, said.products)
-            for s, g in zip(sums, torch.autograd.grad(slope, [*centre, strength], pi)):
-                s -= g / said.tasks
+                slope = torch.autograd.grad(inner(phi, *fixed), phi)
+                phi = [(a - INNER_RATE * g).detach().requires_grad_() for a, g in zip(phi, slope)]
+            outer = (forward(weights(phi, centre, strength), qx) - qy).pow(2).mean()
+            above, direct = split(torch.autograd.grad(outer, [*phi, *centre, strength]))
+            slope = torch.autograd.grad(inner(phi, centre, strength), phi, create_graph=True)
+            pi = conjugate_gradients(lambda v: torch.autograd.grad(slope, phi, v, retain_graph=True), above, said.products)
+            for s, d, g in zip(sums, direct, torch.autograd.grad(slope, [*centre, strength], pi)):
+                s += (d - g) / said.tasks
             value = value + outer.detach() / said.tasks
         for p, s in zip([*centre, strength], sums):
             p.grad = s
@@ -118,21 +131,21 @@ def torch_batched(said, device):
     def step(data):
         x, y, qx, qy = data
 
-        def inner(w):
-            return (run(w, x) - y).pow(2).mean((1, 2)).sum() + 0.5 * strength.exp() * sum(
-                (a - b).pow(2).sum() for a, b in zip(w, centre))
+        def inner(phi, *theta):
+            return (run(weights(phi, *theta), x) - y).pow(2).mean((1, 2)).sum() + 0.5 * sum(f.pow(2).sum() for f in phi)
 
-        w = [c.detach().expand(said.tasks, *c.shape).clone().requires_grad_() for c in centre]
+        fixed = [c.detach() for c in centre], strength.detach()
+        phi = [torch.zeros(said.tasks, *c.shape, device=device).requires_grad_() for c in centre]
         for _ in range(said.inner_steps):
-            slope = torch.autograd.grad(inner(w), w)
-            w = [(a - INNER_RATE * g).detach().requires_grad_() for a, g in zip(w, slope)]
-        outer = (run(w, qx) - qy).pow(2).mean((1, 2)).sum() / said.tasks
-        above = torch.autograd.grad(outer, w)
-        slope = torch.autograd.grad(inner(w), w, create_graph=True)
-        pi = conjugate_gradients(lambda v: torch.autograd.grad(slope, w, v, retain_graph=True), above, said.products,
+            slope = torch.autograd.grad(inner(phi, *fixed), phi)
+            phi = [(a - INNER_RATE * g).detach().requires_grad_() for a, g in zip(phi, slope)]
+        outer = (run(weights(phi, centre, strength), qx) - qy).pow(2).mean((1, 2)).sum() / said.tasks
+        above, direct = split(torch.autograd.grad(outer, [*phi, *centre, strength]))
+        slope = torch.autograd.grad(inner(phi, centre, strength), phi, create_graph=True)
+        pi = conjugate_gradients(lambda v: torch.autograd.grad(slope, phi, v, retain_graph=True), above, said.products,
                                  per_task_dot, scaled)
-        for q, g in zip([*centre, strength], torch.autograd.grad(slope, [*centre, strength], pi)):
-            q.grad = -g
+        for q, d, g in zip([*centre, strength], direct, torch.autograd.grad(slope, [*centre, strength], pi)):
+            q.grad = d - g
         adam.step()
         return float(outer.detach())
 
@@ -146,25 +159,25 @@ def torch_opt(said, device):
     strength = torch.tensor(START, device=device, requires_grad=True)
     adam = torch.optim.Adam([*centre, strength], lr=OUTER_RATE)
 
-    def inner(w, centre, strength, x, y):
-        return (forward(w, x) - y).pow(2).mean() + 0.5 * strength.exp() * sum(
-            (a - b).pow(2).sum() for a, b in zip(w, centre))
+    def inner(phi, centre, strength, x, y):
+        return (forward(weights(phi, centre, strength), x) - y).pow(2).mean() + 0.5 * sum(f.pow(2).sum() for f in phi)
 
     @torchopt.diff.implicit.custom_root(
         torch.func.grad(inner, argnums=0), argnums=(1, 2),
         solve=torchopt.linear_solve.solve_cg(maxiter=said.products, rtol=0, atol=0))
-    def adapt(w, centre, strength, x, y):
+    def adapt(phi, centre, strength, x, y):
         with torch.enable_grad():
-            w = tuple(a.detach().clone().requires_grad_() for a in w)
+            phi = tuple(a.detach().clone().requires_grad_() for a in phi)
             for _ in range(said.inner_steps):
-                slope = torch.autograd.grad(inner(w, centre, strength, x, y), w)
-                w = tuple((a - INNER_RATE * g).detach().requires_grad_() for a, g in zip(w, slope))
-        return w
+                slope = torch.autograd.grad(inner(phi, centre, strength, x, y), phi)
+                phi = tuple((a - INNER_RATE * g).detach().requires_grad_() for a, g in zip(phi, slope))
+        return phi
 
     def step(data):
         value = 0.0
         for x, y, qx, qy in zip(*data):
-            value = value + (forward(adapt(centre, centre, strength, x, y), qx) - qy).pow(2).mean() / said.tasks
+            phi = adapt(tuple(torch.zeros_like(c) for c in centre), centre, strength, x, y)
+            value = value + (forward(weights(phi, centre, strength), qx) - qy).pow(2).mean() / said.tasks
         adam.zero_grad()
         value.backward()
         adam.step()
@@ -188,19 +201,21 @@ def jax_jitted(said, device):
         h = jnp.tanh(h @ w[2] + w[3])
         return h @ w[4] + w[5]
 
-    def inner(w, theta, x, y):
-        centre, strength = theta
-        return ((run(w, x) - y) ** 2).mean() + 0.5 * jnp.exp(strength) * sum(
-            ((a - b) ** 2).sum() for a, b in zip(w, centre))
+    def weights(phi, theta):
+        return jax.tree.map(lambda c, f: c + jnp.exp(-0.5 * theta[1]) * f, theta[0], phi)
+
+    def inner(phi, theta, x, y):
+        return ((run(weights(phi, theta), x) - y) ** 2).mean() + 0.5 * sum((f ** 2).sum() for f in phi)
 
     def one(theta, x, y, qx, qy):
-        descend = lambda _, w: jax.tree.map(lambda a, g: a - INNER_RATE * g, w, jax.grad(inner)(w, theta, x, y))
-        w = jax.lax.fori_loop(0, said.inner_steps, descend, theta[0])
-        value, above = jax.value_and_grad(lambda w: ((run(w, qx) - qy) ** 2).mean())(w)
-        product = lambda v: jax.jvp(lambda w: jax.grad(inner)(w, theta, x, y), (w,), (v,))[1]
+        descend = lambda _, phi: jax.tree.map(lambda a, g: a - INNER_RATE * g, phi, jax.grad(inner)(phi, theta, x, y))
+        phi = jax.lax.fori_loop(0, said.inner_steps, descend, jax.tree.map(jnp.zeros_like, theta[0]))
+        value, (above, direct) = jax.value_and_grad(
+            lambda phi, theta: ((run(weights(phi, theta), qx) - qy) ** 2).mean(), argnums=(0, 1))(phi, theta)
+        product = lambda v: jax.jvp(lambda phi: jax.grad(inner)(phi, theta, x, y), (phi,), (v,))[1]
         pi, _ = jax.scipy.sparse.linalg.cg(product, above, maxiter=said.products, tol=0.0, atol=0.0)
-        _, pull = jax.vjp(lambda theta: jax.grad(inner)(w, theta, x, y), theta)
-        return value, jax.tree.map(jnp.negative, pull(pi)[0])
+        _, pull = jax.vjp(lambda theta: jax.grad(inner)(phi, theta, x, y), theta)
+        return value, jax.tree.map(lambda d, g: d - g, direct, pull(pi)[0])
 
     @jax.jit
     def whole(theta, moments, k, data):
@@ -227,6 +242,7 @@ def jax_jitted(said, device):
 
 
 WAYS = {"torch-loop": torch_loop, "torch-batched": torch_batched, "torchopt": torch_opt, "jax": jax_jitted}
+QUICK = ("torch-batched", "jax")
 
 
 def main():
@@ -237,6 +253,7 @@ def main():
     parser.add_argument("--inner-steps", type=int, default=16)
     parser.add_argument("--products", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--learn", type=int, default=0)
     parser.add_argument("--ways", default=",".join(WAYS))
     said, _ = parser.parse_known_args()
     for name in said.ways.split(","):
@@ -256,8 +273,13 @@ def main():
             if i >= 2:
                 seconds.append(time.perf_counter() - begin)
         peak = torch.cuda.max_memory_allocated() if said.device == "cuda" and name != "jax" else None
-        print(json.dumps({"way": name, "tasks": said.tasks, "seconds": sorted(seconds)[len(seconds) // 2],
-                          "first_values": values[:3], "device_bytes": peak}), flush=True)
+        row = {"way": name, "tasks": said.tasks, "seconds": sorted(seconds)[len(seconds) // 2],
+               "first_values": values[:3], "value_at_repeats": values[said.repeats + 1], "device_bytes": peak}
+        if name in QUICK and said.learn > len(values):
+            for i in range(len(values), said.learn):
+                values.append(step(place(batch(said.tasks, said.shots, i))))
+            row["steps"], row["learned"] = said.learn, float(np.mean(values[-max(1, said.learn // 10):]))
+        print(json.dumps(row), flush=True)
 
 
 if __name__ == "__main__":

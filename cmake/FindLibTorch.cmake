@@ -70,9 +70,9 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
     -Wl,--allow-shlib-undefined -Wl,--push-state,--no-as-needed ${LibTorch_libraries} -Wl,--pop-state)
 endif()
 
-# Lets a target that is made of the sources of bilevel::torch in `folder` use what CUDA devices offer: graphs where the headers
-# of CUDA are, kernels where its compiler and the static part of its runtime are too. (As a language of the project CUDA would
-# be one of everybody who links the target.)
+# Lets a target use what CUDA devices offer: graphs where the headers of CUDA are (BILEVEL_TORCH_CUDA), the kernels FOLDER/NAME.cu
+# and their headers NAME.hpp where its compiler and the static part of its runtime are too (BILEVEL_TORCH_KERNELS). (As a language
+# of the project CUDA would be one of everybody who links the target.)
 function(bilevel_use_cuda target folder)
   if(NOT LibTorch_CUDA_INCLUDE_DIR)
     return()
@@ -85,13 +85,16 @@ function(bilevel_use_cuda target folder)
                PATH_SUFFIXES lib64 lib)
   mark_as_advanced(LibTorch_nvcc LibTorch_cudart)
   if(LibTorch_nvcc AND LibTorch_cudart)
-    set(object ${CMAKE_CURRENT_BINARY_DIR}/device_dots_kernel.o)
-    add_custom_command(OUTPUT ${object}
-      COMMAND ${LibTorch_nvcc} -std=c++17 -O3 -arch=all-major -Xcompiler -fPIC
-              -c ${folder}/device_dots_kernel.cu -o ${object}
-      DEPENDS ${folder}/device_dots_kernel.cu ${folder}/device_dots_kernel.hpp
-      COMMENT "Compiling device_dots_kernel.cu" VERBATIM)
-    target_sources(${target} PRIVATE ${object})
+    foreach(kernel IN LISTS ARGN)
+      set(object ${CMAKE_CURRENT_BINARY_DIR}/${kernel}.o)
+      add_custom_command(OUTPUT ${object}
+        COMMAND ${LibTorch_nvcc} -std=c++17 -O3 -arch=all-major -Xcompiler -fPIC
+                -MD -MF ${object}.d -c ${folder}/${kernel}.cu -o ${object}
+        DEPENDS ${folder}/${kernel}.cu ${folder}/${kernel}.hpp
+        DEPFILE ${object}.d
+        COMMENT "Compiling ${kernel}.cu" VERBATIM)
+      target_sources(${target} PRIVATE ${object})
+    endforeach()
     target_compile_definitions(${target} PRIVATE BILEVEL_TORCH_KERNELS)
     target_link_libraries(${target} PUBLIC ${LibTorch_cudart} rt)
   endif()

@@ -57,10 +57,11 @@ SingleTensor MetaGradient::prepare(const Tensor& theta, bool with_graph) {
 }
 
 Estimate<SingleTensor> MetaGradient::estimate(const Tensor& theta, long number) {
+  if (phases_) return phases_->estimate(SingleTensor(theta), {});
   const SingleTensor at = prepare(theta, true);
   // What draws begins anew at every step, so that a run that is taken up draws the same.
   if (o_.estimator == "ep-random-sign") fast_ = method(number);
-  Estimate<SingleTensor> e = (phases_ ? static_cast<Estimator<SingleTensor>&>(*phases_) : *fast_.estimator).estimate(at, {});
+  Estimate<SingleTensor> e = fast_.estimator->estimate(at, {});
   // From what adaptation reads to θ: ∇θ = (∂prepared/∂θ)ᵀ·∇.
   Tensors outputs, weights;
   const Tensors slopes = problem_->theta_list(e.gradient);

@@ -6,11 +6,14 @@
 #include <bilevel/learning/adaptation.hpp>
 #include <bilevel/learning/meta_learn.hpp>
 
+#include "kernels/phases.hpp"
+
 namespace bilevel::learning {
 
 /// `implicit-cg` of a center of layers, as its tasks have it: they share nothing but what is prepared, so each
-/// goes through both phases on its own, on a processor in the lanes of its vectors (kernels/phases.hpp). What a
-/// general estimator asks of LibTorch's vectors takes longer than all arithmetic of a network so small.
+/// goes through both phases on its own: in a lane of a processor's vectors, or a block of a device
+/// (kernels/phases.hpp). What a general estimator asks of LibTorch's vectors, in launches on a device, takes
+/// longer than all arithmetic of a network so small.
 /// Conjugate gradients are each task's own too: they end where its residual is small enough, or its Hessian is
 /// seen not to be positive, whatever the others do.
 template <Vector V>
@@ -21,8 +24,8 @@ class TaskPhases final : public Estimator<V> {
                                               const Tasks& tasks);
 
   std::string_view name() const override { return "implicit-cg"; }
-  /// At what is prepared, in a row.
-  Estimate<V> estimate(const V& prepared, const Warm<V>& warm) override;
+  /// ∇θ, of θ in a row. π is not kept.
+  Estimate<V> estimate(const V& theta, const Warm<V>& warm) override;
   /// ‖∂φ L_in‖ where the last one's phase 1 ended.
   double residual() const { return ended_; }
   V initial_phi() const override;
@@ -32,17 +35,20 @@ class TaskPhases final : public Estimator<V> {
   using S = typename Space<V>::Scalar;
 
   TaskPhases(const Learner& learner, const MetaOptions& resolved, const Tasks& tasks);
-  void run(const Tensor& center, const Tensor& allowed);
+  bool fits() const;
+  Tensor spread(const Tensor& strengths) const;
+  Tensor gather(const Tensor& weights) const;
+  void run();
+  void run_on_device();
+  kernels::PhaseTasks<S> group(std::int64_t index, std::int64_t lanes) const;
 
   const Tasks tasks_;
-  std::vector<std::ptrdiff_t> sizes_;  // of the layers, inputs and outputs among them
-  std::int64_t parameters_, strengths_;
-  const StepLimits limits_;
-  const long products_;
-  const double rate_, tolerance_;
-  const bool taskwise_;
+  const std::int64_t parameters_, strengths_;
+  std::vector<std::int64_t> parts_;  // numbers of each W and b
+  kernels::Phases<S> phases_{};
   // Of each task; the derivatives are of each group of tasks.
-  Tensor phi_, pi_, loss_, residual_, left_, by_center_, by_allowed_, room_;
+  Tensor phi_, loss_, residual_, left_, by_center_, by_allowed_, room_;
+  double tolerance_ = 0;  // of the inner gradient of all tasks
   double ended_ = unknown;
 };
 

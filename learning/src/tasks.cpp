@@ -60,9 +60,9 @@ class Sinusoids final : public TaskSource {
     const auto even = [&](double low, double high) {
       return low + (high - low) * static_cast<double>(engine() >> 11) * 0x1p-53;
     };
-    const auto host = at::TensorOptions().dtype(at::kFloat);
-    const auto rows = [&](long each) { return at::empty({count, each, 1}, host); };
-    Tasks tasks{rows(o_.shots), rows(o_.shots), rows(o_.queries), rows(o_.queries)};
+    // Side by side, and so one way to a device for all.
+    Tensor all = at::empty({2 * count * (o_.shots + o_.queries)}, at::TensorOptions().dtype(at::kFloat));
+    Tasks tasks = tasks_in(all, count);
     for (long t = 0; t < count; ++t) {
       const double amplitude = even(o_.least_amplitude, o_.largest_amplitude),
                    phase = even(0, o_.largest_phase);
@@ -76,10 +76,22 @@ class Sinusoids final : public TaskSource {
       fill(tasks.support_x, tasks.support_y, o_.shots);
       fill(tasks.query_x, tasks.query_y, o_.queries);
     }
-    return tasks.to(at::kFloat, o_.device);
+    return o_.device.is_cpu() ? tasks : tasks_in(all.to(o_.device), count);
   }
 
  private:
+  Tasks tasks_in(const Tensor& all, long count) const {
+    std::int64_t at = 0;
+    const auto take = [&](long each) {
+      at += count * each;
+      return all.narrow(0, at - count * each, count * each).view({count, each, 1});
+    };
+    Tasks tasks;
+    for (Tensor* each : {&tasks.support_x, &tasks.support_y}) *each = take(o_.shots);
+    for (Tensor* each : {&tasks.query_x, &tasks.query_y}) *each = take(o_.queries);
+    return tasks;
+  }
+
   SinusoidOptions o_;
   std::uint64_t stream_;
   TaskForm form_;

@@ -1,28 +1,36 @@
 #pragma once
 
-#include "small_products.hpp"
-
-// Both phases of tasks that share a center, a processor's lanes taking a task each: with layers this small
-// every task's numbers stay in the cache from its first step to its share of the outer gradient. Once for
-// each target, and with no Eigen and no standard library, as small products are.
+// Both phases of tasks that share a center: with layers this small a task's numbers stay in the cache of a
+// core, or of a multiprocessor, from its first step to its share of the outer gradient. One text (phases.inc)
+// for each target of a processor, whose lanes take a task each, and for a device, whose blocks do. No Eigen
+// and no standard library: an inline function compiled for a wide target could become everyone's copy.
 
 namespace bilevel::learning::kernels {
 
-/// Layers of tanh units whose weights are w = center + φ·allowed, elementwise (learner.hpp), and what is asked
-/// of the tasks: at most `steps` of descent on L_in = mean squared error of the support rows + ½‖φ‖² from φ = 0, and
-/// conjugate gradients for π of H·π = ∂φ share·(mean squared error of the query rows).
+inline constexpr int most_layers = 8;
+
+/// Of tanh units: how many it reads, how many it has, and where its weights (W row by row, then b) and its
+/// units begin.
+struct PhaseLayer {
+  int in, out, weights, units;
+};
+
+/// Layers whose weights are w = center + φ·allowed, elementwise (learner.hpp), and what is asked of the tasks:
+/// at most `steps` of descent on L_in = mean squared error of the support rows + ½‖φ‖² from φ = 0, and conjugate
+/// gradients for π of H·π = ∂φ share·(mean squared error of the query rows).
 template <class S>
 struct Phases {
-  const Count* sizes;  ///< layers + 1 of them
-  Count layers;
-  Count support, query;  ///< rows
+  PhaseLayer layer[most_layers];
+  int layers;
+  int parameters, units;  ///< in all
+  int support, query;     ///< rows
   const S *center, *allowed;
-  Count steps;
-  S rate;         ///< of a step; of the first one, in lengths of the gradient, where `taskwise`
-  S settled;      ///< they end where the gradient of no task is longer; 0: all of them
-  bool taskwise;  ///< step lengths of Barzilai and Borwein, of each task its own (TaskwiseDescent)
+  int steps;
+  S rate;           ///< of a step; of the first one, in lengths of the gradient, where `taskwise`
+  S settled;        ///< steps end where the gradient of no task is longer; 0: all of them; where `taskwise`
+  bool taskwise;    ///< step lengths of Barzilai and Borwein, of each task its own (TaskwiseDescent)
   S agree, growth;  ///< its numbers
-  Count products;
+  int products;
   S tolerance;  ///< of π's residual, relative to the right-hand side
   S level;      ///< curvature below so much of the largest one is none to rounding
   S share;
@@ -31,20 +39,29 @@ struct Phases {
 /// Tasks one after the other, as the batch has them, and where their results go.
 template <class S>
 struct PhaseTasks {
-  Count count;  ///< at most the lanes
+  int count;  ///< at most the lanes
   const S *support_x, *support_y, *query_x, *query_y;
-  S *phi, *pi;               ///< count × parameters
-  S* loss;                   ///< of each, its part of L_out
-  S* residual;               ///< of each, ‖∂φ L_in‖² where it ended
-  S* left;                   ///< of each, the residual of π relative to the right-hand side, squared
+  S* phi;                     ///< count × parameters
+  S* loss;                    ///< of each, its part of L_out
+  S* residual;                ///< of each, ‖∂φ L_in‖² where it ended
+  S* left;                    ///< of each, the residual of π relative to the right-hand side, squared
   S *by_center, *by_allowed;  ///< parameters: sums over these tasks of ∂L_out/∂center and ∂L_out/∂allowed
-  S* room;                   ///< room(…) numbers, at a multiple of 64 bytes
+  S* room;                    ///< phase_room·lanes numbers, at a multiple of 64 bytes
 };
+
+/// Vectors as long as the parameters, and as the units of all rows.
+inline constexpr int phase_vectors = 10, phase_traces = 6;
+/// Numbers that a task is worked on in.
+template <class S>
+constexpr long phase_room(const Phases<S>& p) {
+  const long rows = p.support > p.query ? p.support : p.query;
+  return static_cast<long>(phase_vectors) * p.parameters +
+         (phase_traces * p.units + p.layer[0].in + p.layer[p.layers - 1].out) * rows;
+}
 
 template <class S>
 struct PhaseLoops {
-  Count lanes;
-  Count (*room)(const Phases<S>&);
+  int lanes;
   void (*run)(const Phases<S>&, const PhaseTasks<S>&);
 };
 struct PhaseTarget {
@@ -53,6 +70,7 @@ struct PhaseTarget {
 };
 extern const PhaseTarget baseline_phases, avx2_phases, avx512_phases;
 
+/// Those of the target that the other kernels of the library use.
 template <class S>
 const PhaseLoops<S>& phase_loops();
 

@@ -1,3 +1,3 @@
 #define BILEVEL_PHASES avx2_phases
 #define BILEVEL_VECTOR_BYTES 32
-#include "phases.inc"
+#include "phases_of_lanes.inc"

@@ -1,3 +1,3 @@
 #define BILEVEL_PHASES avx512_phases
 #define BILEVEL_VECTOR_BYTES 64
-#include "phases.inc"
+#include "phases_of_lanes.inc"
