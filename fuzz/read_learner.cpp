@@ -42,7 +42,8 @@ std::pair<Json, std::string> parts_of(const std::string& text) {
   return {Json::parse(text.substr(0, end)).at("run"), text.substr(end + 1)};
 }
 
-std::string edited(const std::pair<Json, std::string>& valid, const bilevel::FileKind& kind, Choices& choose) {
+std::string edited(const std::pair<Json, std::string>& valid, const bilevel::FileKind& kind,
+                   Choices& choose) {
   std::string bytes = valid.second;
   if (choose.below(4) == 0) bytes.resize(4 * choose.below(bytes.size() / 4 + 8));
   if (choose.below(8) == 0 && !bytes.empty()) bytes.resize(choose.below(bytes.size()));

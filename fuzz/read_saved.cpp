@@ -100,7 +100,8 @@ void check_model(Choices& choose, bool sparse) {
   data::Dataset d = read_like(m.schema);
   if (m.imputed.size() > 0) data::impute(d, m.imputed);
   const Eigen::MatrixXd u = bilevel::models::margins(m, d);
-  if (m.model.classifies() && bilevel::models::probabilities(m, u).cols() != static_cast<long>(m.classes.size()))
+  if (m.model.classifies() &&
+      bilevel::models::probabilities(m, u).cols() != static_cast<long>(m.classes.size()))
     std::abort();
 }
 
@@ -130,8 +131,7 @@ void check_network(Choices& choose) {
   }();
   const networks::SavedNetwork n = networks::read_network(write("network", edited(valid, choose).dump()));
   if (n.schema.features == 0) return;
-  if (n.outputs(read_like(n.schema)).rows() != static_cast<long>(n.classes.size()))
-    std::abort();
+  if (n.outputs(read_like(n.schema)).rows() != static_cast<long>(n.classes.size())) std::abort();
 }
 
 bilevel::Summary solved(const std::string& optimizer_name, const std::string& path, bool resume, long steps) {

@@ -178,8 +178,9 @@ Json picture_items(const Reading& task, const Reading& all, bool answered) {
     Json item{{"width", task.at("width").json()},
               {"height", task.at("height").json()},
               {"pixels", each.text("pixels")}};
-    item["caption"] = answered ? fmt::format("{}: {} → {}", own, called(each, "before"), called(each, "after"))
-                     : names  ? own
+    item["caption"] = answered
+                          ? fmt::format("{}: {} → {}", own, called(each, "before"), called(each, "after"))
+                      : names ? own
                               : fmt::format("class {}", own);
     if (answered)
       item["status"] = word_or_empty(each, "class") == word_or_empty(each, "after") ? "right" : "wrong";
@@ -245,15 +246,15 @@ void add_gradient(Json& sections, const Reading& root) {
                  doubtful = number_or_nan(*certified, "doubtful"),
                  untrusted = number_or_nan(*certified, "untrusted");
     if (trusted + doubtful + untrusted > 0) {
-      blocks.push_back(
-          text_block(fmt::format("While it learned {} were certified: {} trusted, {} doubtful, {} untrusted.{}",
-                                 counted(trusted + doubtful + untrusted, "gradient"), count_word(trusted),
-                                 count_word(doubtful), count_word(untrusted),
-                                 trusted > doubtful + untrusted
-                                     ? ""
-                                     : " Steps that end before a task has settled leave it short of its minimum: a "
-                                       "gradient that is then not trusted still leads downhill as long as its angle "
-                                       "to the reference is small.")));
+      blocks.push_back(text_block(
+          fmt::format("While it learned {} were certified: {} trusted, {} doubtful, {} untrusted.{}",
+                      counted(trusted + doubtful + untrusted, "gradient"), count_word(trusted),
+                      count_word(doubtful), count_word(untrusted),
+                      trusted > doubtful + untrusted
+                          ? ""
+                          : " Steps that end before a task has settled leave it short of its minimum: a "
+                            "gradient that is then not trusted still leads downhill as long as its angle "
+                            "to the reference is small.")));
       if (const auto last = certified->find("last"))
         blocks.push_back(text_block("The last of them: " + last->text_or_empty("reason") + "."));
     }

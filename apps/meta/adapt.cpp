@@ -50,17 +50,18 @@ void require_features(const data::Dataset& rows, const TaskForm& form) {
 data::Dataset read_rows(const std::string& path, const data::ReadOptions& reading, long inputs,
                         const data::Schema* schema = nullptr) {
   if (std::filesystem::is_directory(path))
-    throw InvalidInput(fmt::format(
-        "{}: this is a folder, and the learner takes rows of numbers: name a file with {} column{} of inputs{}",
-        path, inputs, inputs == 1 ? "" : "s", schema ? "" : ", then one of what to predict"));
+    throw InvalidInput(
+        fmt::format("{}: this is a folder, and the learner takes rows of numbers: name a table (CSV) with {} "
+                    "column{} of inputs{}",
+                    path, inputs, inputs == 1 ? "" : "s", schema ? "" : ", then one of what to predict"));
   try {
     return data::read(path, reading, schema);
   } catch (const InvalidInput& error) {
     const std::string said = error.what();
-    throw InvalidInput(fmt::format(
-        "{}; the learner takes a table of numbers (CSV) with {} column{} of inputs{}",
-        said.substr(0, said.find(';')), inputs, inputs == 1 ? "" : "s",
-        schema ? ", named as in the file that it adapts to" : ", then one of what to predict"));
+    throw InvalidInput(
+        fmt::format("{}; the learner takes a table of numbers (CSV) with {} column{} of inputs{}",
+                    said.substr(0, said.find(';')), inputs, inputs == 1 ? "" : "s",
+                    schema ? ", named as in the file that it adapts to" : ", then one of what to predict"));
   }
 }
 
@@ -113,8 +114,8 @@ std::string adapt_to_pictures(const AdaptArguments& a, const SavedLearner& learn
                     a.learner, learner.form.input[0]));
   if (!std::filesystem::is_directory(a.known))
     throw InvalidInput(fmt::format(
-        "{}: {}, and the learner takes pictures: name a folder with a folder of pictures for each class", a.known,
-        std::filesystem::exists(a.known) ? "this is a file" : "there is no such folder"));
+        "{}: {}, and the learner takes pictures: name a folder with a folder of pictures for each class",
+        a.known, std::filesystem::exists(a.known) ? "this is a file" : "there is no such folder"));
   data::PicturesOptions reading{.height = learner.form.input[1], .width = learner.form.input[2]};
   // As those that it was learned from, where these had to be inverted: the few of a task may not show it.
   if (learner.inverted) reading.paper = data::Paper::white;

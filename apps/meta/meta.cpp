@@ -158,18 +158,20 @@ void print_end(const MetaLearned& r, bool classes) {
               : believed ? Colour::green
                          : Colour::yellow);
   const auto adapted = [&] {
-    if (!std::isnan(r.test.value)) return fmt::format("{} on {} tasks", measure(r.test, classes), r.test.tasks);
+    if (!std::isnan(r.test.value))
+      return fmt::format("{} on {} tasks", measure(r.test, classes), r.test.tasks);
     return fmt::format("none: adapting to {} tasks does not end in numbers", r.test.tasks);
   };
   print_entry(classes ? "test accuracy" : "test error",
               fmt::format("{} ({} without adapting)", adapted(), measure(r.test_before, classes)));
   if (r.probe) {
-    print_entry("gradient",
-                std::isnan(r.probe->cosine)
-                    ? fmt::format("not known beside a tight reference on {} tasks: one of the two is not finite",
-                                  r.probe->tasks)
-                    : fmt::format("cosine {:.5f} to a tight reference on {} tasks, relative error {:.2g}",
-                                  r.probe->cosine, r.probe->tasks, r.probe->relative_error));
+    print_entry(
+        "gradient",
+        std::isnan(r.probe->cosine)
+            ? fmt::format("not known beside a tight reference on {} tasks: one of the two is not finite",
+                          r.probe->tasks)
+            : fmt::format("cosine {:.5f} to a tight reference on {} tasks, relative error {:.2g}",
+                          r.probe->cosine, r.probe->tasks, r.probe->relative_error));
     print_certificate(r.probe->certificate);
   }
   if (r.certified.count() > 0)
@@ -280,18 +282,20 @@ void add_method_options(CLI::App& command, MetaArguments& a) {
            "NAME")
       ->capture_default_str();
   method.add("--beta", o.beta, "Strength of the nudge of ep-… (default: a hundredth, a task)", "X");
-  method.add(
-      "--inner", o.adaptation.inner,
-      "Steps of adaptation: lbfgs (default), barzilai-borwein (a center of layers), gradient-descent, heavy-ball, "
-      "nesterov or adam",
-      "NAME");
-  method.number("--inner-steps", o.adaptation.inner_steps, "So many of them (default: until tasks have settled)");
+  method.add("--inner", o.adaptation.inner,
+             "Steps of adaptation: lbfgs (default), barzilai-borwein (a center of layers), gradient-descent, "
+             "heavy-ball, "
+             "nesterov or adam",
+             "NAME");
+  method.number("--inner-steps", o.adaptation.inner_steps,
+                "So many of them (default: until tasks have settled)");
   method.number("--inner-tolerance", o.adaptation.inner_tolerance, "Inner gradient of a settled task (1e-3)");
   method.number("--inner-rate", o.adaptation.inner_rate, "Length of such a step, or of the first one");
   method.number("--adjoint-steps", o.adjoint_steps, "Most iterations of the second phase (100)");
   method.number("--tasks", o.tasks, "Side by side in each step (25; pictures: 16)");
   method.number("--steps", o.steps, "Of what is shared, by Adam (3000; pictures: 4000)");
-  method.number("--learning-rate", o.learning_rate, "Where it starts (3e-3; pictures: 2e-3); falls to 0 along half a cosine");
+  method.number("--learning-rate", o.learning_rate,
+                "Where it starts (3e-3; pictures: 2e-3); falls to 0 along half a cosine");
   method.number("--clip", o.clip, "Outer gradients are shortened to this length (10)");
   method.number("--test-tasks", o.test_tasks, "On which the result is tested (1000)");
   method.number("--looks", o.looks, "At a tenth of these, while it learns (20)");

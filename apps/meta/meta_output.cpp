@@ -117,20 +117,21 @@ Json meta_result(const std::string& command_line, const MetaOptions& o, const Ta
                   {"embedding", l.kind == LearnerKind::hypernetwork ? Json(l.embedding) : Json(nullptr)},
                   {"shared_parameters", learner.shared_parameters()},
                   {"adapted_parameters", learner.adapted_parameters()}};
-  j["settings"] = {{"estimator", o.estimator},
-                   {"beta", o.beta},
-                   {"inner", o.adaptation.inner},
-                   {"inner_steps", o.adaptation.inner_steps > 0 ? Json(o.adaptation.inner_steps) : Json(nullptr)},
-                   {"inner_tolerance", o.adaptation.inner_tolerance},
-                   {"inner_rate", o.adaptation.inner_rate},
-                   {"adjoint_steps", o.adjoint_steps},
-                   {"adjoint_tolerance", o.adjoint_tolerance},
-                   {"tasks", o.tasks},
-                   {"steps", o.steps},
-                   {"learning_rate", o.learning_rate},
-                   {"clip", o.clip},
-                   {"device", o.device.str()},
-                   {"seed", o.seed}};
+  j["settings"] = {
+      {"estimator", o.estimator},
+      {"beta", o.beta},
+      {"inner", o.adaptation.inner},
+      {"inner_steps", o.adaptation.inner_steps > 0 ? Json(o.adaptation.inner_steps) : Json(nullptr)},
+      {"inner_tolerance", o.adaptation.inner_tolerance},
+      {"inner_rate", o.adaptation.inner_rate},
+      {"adjoint_steps", o.adjoint_steps},
+      {"adjoint_tolerance", o.adjoint_tolerance},
+      {"tasks", o.tasks},
+      {"steps", o.steps},
+      {"learning_rate", o.learning_rate},
+      {"clip", o.clip},
+      {"device", o.device.str()},
+      {"seed", o.seed}};
   const std::string measure = form.classes ? "test_accuracy" : "test_error";
   j[measure] = number(r.test.value);
   j[measure + "_standard_error"] = number(r.test.standard_error);

@@ -107,9 +107,10 @@ Solution<V> UnwatchedSteps<V>::solve(const V& theta, double beta, const V& start
   solution.iterations = state_.iteration;
   const bool settled = !stop && state_.gradient_norm <= limits_.tolerance;
   solution.status = stop ? stop->status : settled ? Status::converged : Status::iteration_limit;
-  solution.message = stop ? stop->message
-                          : fmt::format("{} steps; value {:.6g}, gradient norm {:.3g} (settled at {:.3g})",
-                                        state_.iteration, state_.value, state_.gradient_norm, limits_.tolerance);
+  solution.message =
+      stop ? stop->message
+           : fmt::format("{} steps; value {:.6g}, gradient norm {:.3g} (settled at {:.3g})", state_.iteration,
+                         state_.value, state_.gradient_norm, limits_.tolerance);
   if (std::getenv("DBG")) std::fprintf(stderr, "IT %ld %.3g\n", (long)state_.iteration, state_.gradient_norm);
   solution.cost = nudged_.cost();
   solution.cost.inner_gradients += state_.iteration;
@@ -162,7 +163,8 @@ std::optional<Stop> TaskwiseDescent<V>::advance(Nudged<V>&, State<V>& state) {
     // No curvature along the way, or none that is positive: a little further. Never much further at once:
     // what is known holds where it was measured. Nowhere is the loss flatter than its regulariser, whose
     // length is 1.
-    const Tensor wanted = at::where(bend > 0, at::where(near < lengths_agree * far, near, far), 1.5 * length_);
+    const Tensor wanted =
+        at::where(bend > 0, at::where(near < lengths_agree * far, near, far), 1.5 * length_);
     length_ = at::minimum(wanted, length_growth * length_).clamp_max(1);
     gradient_.copy_(gradient);
   }
@@ -216,7 +218,8 @@ std::optional<Stop> TaskwiseLbfgs<V>::advance(Nudged<V>&, State<V>& state) {
     if (pairs_.size() == most_pairs) pairs_.erase(pairs_.begin());
     pairs_.push_back({moved_, std::move(turned), at::where(seen, bend.reciprocal(), at::zeros_like(bend))});
     const Tensor way = direction(gradient), length = moved_.norm(2, {1}, true);
-    const Tensor capped = way * (length_growth * length / way.norm(2, {1}, true).clamp_min(1e-30)).clamp_max(1);
+    const Tensor capped =
+        way * (length_growth * length / way.norm(2, {1}, true).clamp_min(1e-30)).clamp_max(1);
     // The trapezoidal rule of the slopes at both ends of the last step, bend apart: has the loss risen on it?
     const Tensor slope = dots(gradient, moved_);
     const Tensor risen = seen.logical_and(2 * slope > bend);

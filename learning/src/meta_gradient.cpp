@@ -38,7 +38,8 @@ MetaGradient::Method MetaGradient::method(long number) const {
         }
       },
       choice);
-  m.estimator = make_estimator<SingleTensor>(choice, static_cast<Problem<SingleTensor>&>(*problem_), *m.inner);
+  m.estimator =
+      make_estimator<SingleTensor>(choice, static_cast<Problem<SingleTensor>&>(*problem_), *m.inner);
   return m;
 }
 
@@ -89,8 +90,7 @@ MetaGradient::Beside MetaGradient::beside_reference(const Tensor& theta, const E
     auto quick = prepared_adaptation<Tensor>(learner_, tasks, prepared, {.look_first = false});
     TaskwiseLbfgs<Tensor> settling(quick, tasks.size(), first,
                                    {.steps = most_steps, .tolerance = tolerance, .look_every = 4});
-    Solution<Tensor> settled =
-        settling.solve(quick.initial_theta(), 0, used.phi.tensor.to(at::kDouble));
+    Solution<Tensor> settled = settling.solve(quick.initial_theta(), 0, used.phi.tensor.to(at::kDouble));
     b.settled = settled.message;
     from.phi = std::move(settled.phi);
   }
@@ -105,15 +105,17 @@ MetaGradient::Beside MetaGradient::beside_reference(const Tensor& theta, const E
   EstimatorOptions options;
   options.adjoint.relative_tolerance = 1e-7;
   options.adjoint.max_iterations = 5000;
-  b.reference = make_estimator<Tensor>("implicit-minres", static_cast<Problem<Tensor>&>(problem), staying, options)
-                    ->estimate(exact_theta, from);
+  b.reference =
+      make_estimator<Tensor>("implicit-minres", static_cast<Problem<Tensor>&>(problem), staying, options)
+          ->estimate(exact_theta, from);
   const Tensor ours = used.gradient.tensor.to(at::kDouble);
   b.distance = norm(Tensor(ours - b.reference.gradient));
   b.certificate = b.reference.certificate;
   b.certificate.bound += b.distance;
   if (b.certificate.kind == Kind::rigorous) b.certificate.kind = Kind::estimated;
   if (std::isfinite(b.certificate.bound))
-    b.certificate.reason += fmt::format("; {:.3g} of the bound lie between the gradient and its reference", b.distance);
+    b.certificate.reason +=
+        fmt::format("; {:.3g} of the bound lie between the gradient and its reference", b.distance);
   b.certificate.judge(norm(ours), 0, succeeded(b.reference.status));
   return b;
 }

@@ -63,7 +63,8 @@ class MetaGradient {
   Tensors leaves_, prepared_;
   std::unique_ptr<torch::Losses<SingleTensor>> problem_;
   Method fast_;
-  std::unique_ptr<TaskPhases<SingleTensor>> phases_;  // null where tasks of this kind have no loops of their own
+  std::unique_ptr<TaskPhases<SingleTensor>>
+      phases_;  // null where tasks of this kind have no loops of their own
 };
 
 }  // namespace bilevel::learning

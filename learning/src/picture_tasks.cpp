@@ -241,16 +241,16 @@ TaskData picture_tasks(const std::string& folder, const PictureTaskOptions& opti
   options.validate().throw_if_any();
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error))
-    throw InvalidInput(
-        fmt::format("{}: {}; name one of class folders with pictures, the one "
-                    "with Omniglot's IDX files, or sinusoids",
-                    folder,
-                    std::filesystem::exists(folder, error) ? "this is a file, and tasks are drawn from a folder"
-                                                           : "there is no such folder"));
+    throw InvalidInput(fmt::format(
+        "{}: {}; name one of class folders with pictures, the one "
+        "with Omniglot's IDX files, or sinusoids",
+        folder,
+        std::filesystem::exists(folder, error) ? "this is a file, and tasks are drawn from a folder"
+                                               : "there is no such folder"));
   if (const auto files = omniglot_files(folder); !files.empty()) {
     constexpr Index drawers = 20;
-    return picture_tasks(read_idx_classes(files[0], drawers, "background character"),
-                         read_idx_classes(files[1], drawers, "evaluation character"), folder, options);
+    return picture_tasks(read_idx_classes(files[0], drawers, "character"),
+                         read_idx_classes(files[1], drawers, "character"), folder, options);
   }
   const data::ClassPictures all =
       data::read_class_pictures(folder, {.height = options.height, .width = options.width});

@@ -57,8 +57,8 @@ AdaptationOptions resolve(const AdaptationOptions& options, const Learner& learn
   AdaptationOptions o = options;
   const bool convex = learner.convex();
   const LearnerOptions& l = learner.options();
-  // The plainer steps need five times as many for a network of its own, of which each costs a tenth in the lanes
-  // of a processor (TaskPhases).
+  // The plainer steps need five times as many for a network of its own, of which each costs a tenth in the
+  // lanes of a processor (TaskPhases).
   const bool lanes = l.kind == LearnerKind::center && !learner.form().pictures() && l.unit == Unit::tanh;
   if (o.inner.empty()) o.inner = lanes ? taskwise : quasi_newton;
   if (o.inner_tolerance == 0) o.inner_tolerance = 1e-3;
@@ -96,8 +96,7 @@ std::unique_ptr<UnwatchedSteps<V>> make_adaptation(const AdaptationOptions& o, P
   const StepLimits limits = limits_of(o, tasks);
   if (o.inner == quasi_newton)
     return std::make_unique<TaskwiseLbfgs<V>>(problem, tasks, o.inner_rate, limits);
-  if (o.inner == taskwise)
-    return std::make_unique<TaskwiseDescent<V>>(problem, tasks, o.inner_rate, limits);
+  if (o.inner == taskwise) return std::make_unique<TaskwiseDescent<V>>(problem, tasks, o.inner_rate, limits);
   return std::make_unique<FixedSteps<V>>(problem, inner_choice(o), limits);
 }
 template std::unique_ptr<UnwatchedSteps<Tensor>> make_adaptation(const AdaptationOptions&, Problem<Tensor>&,

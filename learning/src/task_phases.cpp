@@ -148,9 +148,10 @@ void TaskPhases<V>::run_on_device() {
 #ifdef BILEVEL_TORCH_KERNELS
   const c10::DeviceGuard guard(phi_.device());
   const auto stream = c10::cuda::getCurrentCUDAStream(phi_.get_device());
-  if (const char* const refused = kernels::launch_phases<S>(phases_, group(0, 1), static_cast<int>(tasks_.size()),
-                                                            stream.stream()))
-    throw std::runtime_error(fmt::format("both phases of {} tasks on the device: {}", tasks_.size(), refused));
+  if (const char* const refused =
+          kernels::launch_phases<S>(phases_, group(0, 1), static_cast<int>(tasks_.size()), stream.stream()))
+    throw std::runtime_error(
+        fmt::format("both phases of {} tasks on the device: {}", tasks_.size(), refused));
 #endif
 }
 
@@ -190,9 +191,9 @@ Estimate<V> TaskPhases<V>::estimate(const V& theta, const Warm<V>&) {
   Estimate<V> e;
   e.gradient = V(at::cat({by_center_.sum(0), gather(by_allowed_.sum(0).mul_(allowed).mul_(-0.5))}));
   // Fetched together: each fetch waits for a device.
-  const Tensor said =
-      at::stack({loss_.sum(0, false, at::kDouble), residual_.sum(0, false, at::kDouble), left_.max().to(at::kDouble)})
-          .cpu();
+  const Tensor said = at::stack({loss_.sum(0, false, at::kDouble), residual_.sum(0, false, at::kDouble),
+                                 left_.max().to(at::kDouble)})
+                          .cpu();
   const double* const numbers = said.data_ptr<double>();
   ended_ = std::sqrt(numbers[1]);
   const double left = std::sqrt(numbers[2]);
@@ -202,15 +203,16 @@ Estimate<V> TaskPhases<V>::estimate(const V& theta, const Warm<V>&) {
   e.inner_iterations = phases_.steps;
   e.adjoint_iterations = phases_.products;
   const bool finite = std::isfinite(e.outer_value) && std::isfinite(ended_);
-  e.inner_status = !finite                 ? Status::not_finite
+  e.inner_status = !finite                ? Status::not_finite
                    : ended_ <= tolerance_ ? Status::converged
                                           : Status::iteration_limit;
-  e.adjoint_status = !finite                       ? Status::not_finite
+  e.adjoint_status = !finite                     ? Status::not_finite
                      : left <= phases_.tolerance ? Status::converged
                                                  : Status::iteration_limit;
   e.status = succeeded(e.inner_status) ? e.adjoint_status : e.inner_status;
-  e.message = fmt::format("at most {} steps a task; inner gradient norm {:.3g}, relative residual of phase 2 at most {:.3g}",
-                          phases_.steps, ended_, left);
+  e.message = fmt::format(
+      "at most {} steps a task; inner gradient norm {:.3g}, relative residual of phase 2 at most {:.3g}",
+      phases_.steps, ended_, left);
   e.cost.inner_gradients = phases_.steps + 1;
   e.cost.outer_gradients = e.cost.linearisations = 1;
   e.cost.hessian_products = phases_.products;

@@ -76,8 +76,7 @@ TEST(Adaptation, NetworksOfTheirOwnSettle) {
     const Learner learner({.kind = LearnerKind::center, .layers = {20, 20}}, waves);
     auto problem = learning::prepared_adaptation<Tensor>(learner, tasks,
                                                          learner.prepare(learner.initial_theta(seed), tasks));
-    TaskwiseLbfgs<Tensor> remembering(problem, 4, 0.1,
-                                      {.steps = 500, .tolerance = 1e-9, .look_every = 4});
+    TaskwiseLbfgs<Tensor> remembering(problem, 4, 0.1, {.steps = 500, .tolerance = 1e-9, .look_every = 4});
     const auto solution = remembering.solve(problem.initial_theta(), 0, problem.initial_phi());
     EXPECT_EQ(solution.status, Status::converged) << solution.message;
     EXPECT_LT(solution.value, 0.5 * problem.inner(problem.initial_phi(), problem.initial_theta(), {}));

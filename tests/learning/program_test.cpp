@@ -94,7 +94,8 @@ TEST(MetaCommand, PicturesOfAFolderAreLearnedAndNewClassesAreToldApart) {
   EXPECT_LT(j["probe"]["relative_error"].get<double>(), 0.02);
   ASSERT_EQ(j["tasks"][0]["classes"].size(), 3U);
   EXPECT_EQ(j["tasks"][0]["classes"][0].get<std::string>().substr(0, 5), "class");
-  EXPECT_NE(slurp(scratch("bars.html")).find(j["tasks"][0]["classes"][2].get<std::string>()), std::string::npos);
+  EXPECT_NE(slurp(scratch("bars.html")).find(j["tasks"][0]["classes"][2].get<std::string>()),
+            std::string::npos);
   // Five classes, where it was learned with three.
   const Result r = run(fmt::format("meta adapt {} {} {}", saved, bars("few", 5, 2), bars("more", 5, 4)));
   ASSERT_EQ(r.code, 0) << r.err;
@@ -165,12 +166,15 @@ TEST(MetaCommand, BadInputIsRefusedWithWhatToDo) {
   refused(rows, "this is a file, and tasks are drawn from a folder");
   const std::string numbers = scratch("few.learner"), pictures = scratch("few-pictures.learner");
   EXPECT_EQ(run(quick + "--steps 2 --save " + numbers).code, 0);
-  EXPECT_EQ(run("meta " + small + " --ways 2 --filters 2 --blocks 2 --tasks 2 --steps 2 --test-tasks 2 --probe 0 "
-                "--certify 0 --save " + pictures)
+  EXPECT_EQ(run("meta " + small +
+                " --ways 2 --filters 2 --blocks 2 --tasks 2 --steps 2 --test-tasks 2 --probe 0 "
+                "--certify 0 --save " +
+                pictures)
                 .code,
             0);
   refused("adapt " + numbers + " " + small, "this is a folder, and the learner takes rows of numbers");
-  refused("adapt " + numbers + " " + write("odd.csv", "x,y\n1,2\n1\n"), "the learner takes a table of numbers");
+  refused("adapt " + numbers + " " + write("odd.csv", "x,y\n1,2\n1\n"),
+          "the learner takes a table of numbers");
   refused("adapt " + pictures + " " + rows + " " + small, "this is a file, and the learner takes pictures");
   refused("adapt " + pictures + " " + small + " " + rows, "is no PNG, JPEG, PGM or PPM picture");
   const Result odd = run("meta adapt " + numbers + " " + write("odd.csv", "x,y\n1,2\n1\n"));
@@ -185,18 +189,21 @@ TEST(MetaCommand, AnInnerLoopThatDivergesEndsTheRunAndTheLastGoodLearnerIsKept) 
   EXPECT_EQ(j["status"], "diverged");
   EXPECT_NE(j["message"].get<std::string>().find("--inner-rate"), std::string::npos) << j["message"];
   EXPECT_NE(slurp(saved).find("bilevel-learner"), std::string::npos);
-  const Result r = run("meta sinusoids --layers 8 --tasks 5 --test-tasks 20 --certify 0 --inner-steps 10 --steps 20 "
-                       "--inner gradient-descent --inner-rate 100000 --checkpoint " + scratch("wild.ckpt"));
+  const Result r =
+      run("meta sinusoids --layers 8 --tasks 5 --test-tasks 20 --certify 0 --inner-steps 10 --steps 20 "
+          "--inner gradient-descent --inner-rate 100000 --checkpoint " +
+          scratch("wild.ckpt"));
   EXPECT_EQ(r.code, 1);
   EXPECT_EQ(r.out.find("nan"), std::string::npos) << r.out;
   EXPECT_NE(r.out.find("does not end in numbers"), std::string::npos) << r.out;
 }
 
-/// Few steps leave tasks short of their minimum: the run is done, and neither its first line nor its exit code
-/// says that all is well.
+/// Few steps leave tasks short of their minimum: the run is done, and neither its first line nor its exit
+/// code says that all is well.
 TEST(MetaCommand, ARunIsNoBetterThanItsVerdict) {
   const std::string report = scratch("few-steps.html");
-  const std::string command = "meta sinusoids --layers 8 --tasks 5 --test-tasks 20 --certify 0 --steps 3 --report " + report;
+  const std::string command =
+      "meta sinusoids --layers 8 --tasks 5 --test-tasks 20 --certify 0 --steps 3 --report " + report;
   const Result few = run(command + " --inner-steps 3");
   EXPECT_EQ(few.code, 1) << few.out << few.err;
   EXPECT_NE(few.out.find("the gradient is untrusted"), std::string::npos) << few.out;
@@ -209,7 +216,8 @@ TEST(MetaCommand, ARunIsNoBetterThanItsVerdict) {
 TEST(MetaCommand, ARunThatWasCutShortGoesOnAsIfItHadNotBeen) {
   const std::string whole = scratch("whole.learner"), parts = scratch("parts.learner"),
                     kept = scratch("kept.ckpt");
-  const std::string command = quick + "--steps 400 --looks 4 --checkpoint " + kept;
+  // By steps that leave time to cut them short: those of the default are over too soon.
+  const std::string command = quick + "--inner nesterov --steps 400 --looks 4 --checkpoint " + kept;
   const json uncut = run_json(command + " --save " + whole, 0);
   EXPECT_FALSE(std::filesystem::exists(kept));
   // By a limit, by Ctrl-C, and by force.

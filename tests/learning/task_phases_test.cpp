@@ -1,8 +1,8 @@
-// Both phases in the lanes of vectors, against the general estimator on each task alone, for every target; the
-// same whatever the threads.
+// Both phases in the lanes of vectors, against the general estimator on each task alone, for every target;
+// the same whatever the threads.
 
-#include <gtest/gtest.h>
 #include <ATen/Parallel.h>
+#include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <bilevel/bilevel.hpp>
@@ -68,10 +68,12 @@ Estimate<Tensor> one_by_one(const Learner& learner, const MetaOptions& o, const 
     std::unique_ptr<InnerSolver<Tensor>> inner;
     if (o.adaptation.inner == "barzilai-borwein")
       inner = std::make_unique<learning::TaskwiseDescent<Tensor>>(
-          problem, 1, o.adaptation.inner_rate, learning::limits_of(o.adaptation, 1));
+          problem, 1, o.adaptation.inner_rate,
+          learning::StepLimits{.steps = o.adaptation.inner_steps, .tolerance = 1e-9});
     else
-      inner = std::make_unique<learning::FixedSteps<Tensor>>(problem, inner_choice(o.adaptation),
-                                                             learning::limits_of(o.adaptation, 1));
+      inner = std::make_unique<learning::FixedSteps<Tensor>>(
+          problem, inner_choice(o.adaptation),
+          learning::StepLimits{.steps = o.adaptation.inner_steps, .tolerance = 1e-9});
     EstimatorOptions told;
     told.adjoint.relative_tolerance = o.adjoint_tolerance;
     told.adjoint.max_iterations = o.adjoint_steps;
@@ -102,7 +104,8 @@ TEST_F(TaskPhasesTest, AreTheGeneralEstimatorOnEachTask) {
   for (const Case& c : cases) {
     const MetaOptions o = options_of(c, form, 11);
     const std::uint64_t seed = 5;
-    SCOPED_TRACE(::testing::Message() << c.layers.size() << " layers, strength " << c.strength << ", seed " << seed);
+    SCOPED_TRACE(::testing::Message()
+                 << c.layers.size() << " layers, strength " << c.strength << ", seed " << seed);
     const Learner learner(o.learner, form);
     const Tasks tasks = drawn_tasks(form, 11, seed);
     const torch::Tensors theta = learner.initial_theta(seed);
@@ -120,6 +123,29 @@ TEST_F(TaskPhasesTest, AreTheGeneralEstimatorOnEachTask) {
       EXPECT_LE(apart(e.gradient, expected.gradient), 1e-12) << e.message;
     }
   }
+}
+
+TEST_F(TaskPhasesTest, EndWhereTasksHaveSettled) {
+  const TaskForm form{.input = {2}, .outputs = 1, .classes = false, .support = 5, .query = 4};
+  MetaOptions o;
+  o.learner = {.layers = {6, 5}, .strength = 3};
+  o.adaptation.inner_tolerance = 1e-6;
+  o.adjoint_tolerance = 1e-9;
+  o.tasks = 5;
+  o = resolve(o, form);
+  const Learner learner(o.learner, form);
+  const Tasks tasks = drawn_tasks(form, 5, 2);
+  const torch::Tensors theta = learner.initial_theta(2);
+  const auto phases = TaskPhases<Tensor>::made_for(learner, o, tasks);
+  ASSERT_NE(phases, nullptr) << o.adaptation.inner;
+  const auto e = phases->estimate(learning::in_a_row(theta), {});
+  EXPECT_EQ(e.status, Status::converged) << e.message;
+  EXPECT_LE(phases->residual(), 1e-6 * std::sqrt(5.0));
+  auto problem = learning::adaptation<Tensor>(learner, tasks, theta);
+  const auto inner = make_inner_solver<Tensor>("lbfgs", problem, {.gradient_tolerance = 1e-10});
+  const auto exact = make_estimator<Tensor>("implicit-minres", static_cast<Problem<Tensor>&>(problem), *inner)
+                         ->estimate(problem.initial_theta(), {.phi = e.phi});
+  EXPECT_LE(apart(e.gradient, exact.gradient), 1e-4) << exact.message;
 }
 
 TEST_F(TaskPhasesTest, AreTheSameWhateverTheThreads) {

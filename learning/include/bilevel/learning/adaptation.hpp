@@ -99,10 +99,10 @@ class TaskwiseDescent final : public UnwatchedSteps<V> {
   Tensor length_, moved_, gradient_;  // of the last step: tasks × 1, tasks × numbers, tasks × numbers
 };
 
-/// L-BFGS in which each task has memory and steps of its own (Nocedal and Wright 2006, algorithm 7.4): a task of
-/// few rows bends in as many directions more than its regulariser does, and these are soon remembered. Its
-/// steps are judged by slopes alone: where the two ends of one say that the loss has risen, the next goes back
-/// to where the slope between them vanishes.
+/// L-BFGS in which each task has memory and steps of its own (Nocedal and Wright 2006, algorithm 7.4): a task
+/// of few rows bends in as many directions more than its regulariser does, and these are soon remembered. Its
+/// steps are judged by slopes alone: where the two ends of one say that the loss has risen, the next goes
+/// back to where the slope between them vanishes.
 template <Vector V>
 class TaskwiseLbfgs final : public UnwatchedSteps<V> {
  public:

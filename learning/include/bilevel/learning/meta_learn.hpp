@@ -71,7 +71,7 @@ struct ShownTask {
   Tasks task;            ///< its own, on the host; where x is one number, the queries are a grid
   Tensor before, after;  ///< answers to the queries
   double judged_before = unknown, judged_after = unknown;  ///< mean squared error, or share that is right
-  Tensors points = {};  ///< x and y of the queries, where a grid stands in their place
+  Tensors points = {};                    ///< x and y of the queries, where a grid stands in their place
   std::vector<std::string> classes = {};  ///< their names, where they have some
 };
 

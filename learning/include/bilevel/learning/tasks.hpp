@@ -52,7 +52,7 @@ struct TaskData {
   std::string source;
   std::shared_ptr<const TaskSource> training, test;
   long training_classes = 0, test_classes = 0;  ///< 0: the tasks have no classes
-  bool inverted = false;  ///< the pictures were light ones, whose paper is made 0
+  bool inverted = false;                        ///< the pictures were light ones, whose paper is made 0
   std::vector<std::string> notes;
   std::string fingerprint;  ///< tells these data from others
 };
