@@ -84,6 +84,11 @@ MetaGradient::Beside MetaGradient::beside_reference(const Tensor& theta, const E
   const double tolerance = tight * std::sqrt(static_cast<double>(tasks.size()));
   const Tensor exact_theta = theta.to(at::kDouble);
   Beside b;
+  if (!all_finite(used.phi) || !all_finite(used.gradient)) {
+    b.reference.gradient = at::full_like(exact_theta, unknown);
+    b.settled = b.certificate.reason = used.message;
+    return b;
+  }
   Warm<Tensor> from;
   {
     const Tensors prepared = learner_.prepare(views(exact_theta), tasks);
