@@ -82,9 +82,7 @@ Json drawn(const Vec& theta, const Vec& v) {
   return rows;
 }
 
-int main(int argc, char** argv) {
-  const auto flags = pages::flags(argc, argv);
-  if (!flags) return 2;
+int play(const arguments::Told& told) {
   const ActorCritic losses;
   auto problem = bilevel::make_problem(losses);
 
@@ -115,8 +113,8 @@ int main(int argc, char** argv) {
              name(s.certificate.verdict), gap <= 1e-3, gap >= -1e-12);
 
   const Json level{{0, optimum}, {s.iterations, optimum}};
-  return pages::write(
-      *flags,
+  pages::write(
+      told, {},
       {{"title", "An actor and its critic"},
        {"lead", fmt::format("Return {:.6f}; that of the best policy is {:.6f}. {}: {}.", -s.outer_value,
                             optimum, name(s.status), s.message)},
@@ -132,4 +130,9 @@ int main(int argc, char** argv) {
              {pages::text(
                   "In each cell: where it goes, how surely, and what the critic says that this is worth."),
               pages::table({"1", "2", "3", "4"}, drawn(s.theta, s.phi))})}}});
+  return 0;
+}
+
+int main(int argc, char** argv) {
+  return arguments::run(argc, argv, {{"--json", ""}, {"--report", ""}}, play);
 }

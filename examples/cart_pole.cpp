@@ -84,19 +84,22 @@ Json page(const Learned& learned) {
                                                    {{"position", position}}, "The track ends at 2.4.")})}}};
 }
 
-int main(int argc, char** argv) {
-  const auto flags = pages::flags(argc, argv);
-  if (!flags) return 2;
-  int solved = 0, code = 0;
-  for (long seed = 1; seed <= flags->seeds; ++seed) {
+int balance(const arguments::Told& told) {
+  const long seeds = told.whole("--seeds");
+  long solved = 0;
+  for (long seed = 1; seed <= seeds; ++seed) {
     const Learned learned = learn(static_cast<std::uint64_t>(seed));
     solved += learned.fresh >= 475;
     fmt::print(stderr, "seed {}: {} steps after {} rounds, {} of them refused\n", seed, learned.fresh,
                learned.rounds.size(), learned.refused);
     if (seed > 1) continue;
     fmt::print("derivatives agree with differences: {}\n", learned.derivatives);
-    code = pages::write(*flags, page(learned));
+    pages::write(told, {}, page(learned));
   }
-  fmt::print("100 fresh episodes stand for 475 steps or more in the mean: {} of {}\n", solved, flags->seeds);
-  return code;
+  fmt::print("100 fresh episodes stand for 475 steps or more in the mean: {} of {}\n", solved, seeds);
+  return 0;
+}
+
+int main(int argc, char** argv) {
+  return arguments::run(argc, argv, {{"--json", ""}, {"--report", ""}, {"--seeds", "1"}}, balance);
 }

@@ -4,13 +4,9 @@
 // and measured alike. docs/equilibrium-models.md says what the numbers mean.
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <map>
 #include <string>
-#include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -19,6 +15,7 @@
 #include <bilevel/torch/implicit_layer.hpp>
 #include <bilevel/torch/memory_use.hpp>
 
+#include "device.hpp"
 #include "pages.hpp"
 
 namespace equilibrium {
@@ -40,51 +37,50 @@ struct Settings {
   std::string device = "cpu", data = {}, report = {}, json = {};
 };
 
-/// `--name value …` over what is there.
-inline Settings parsed(int count, char** arguments, Settings s) {
-  const std::map<std::string, std::variant<long*, double*, std::string*, std::vector<long>*>> flags{
-      {"--rows", &s.rows},         {"--epochs", &s.epochs},   {"--batch", &s.batch},
-      {"--channels", &s.channels}, {"--length", &s.length},   {"--steps", &s.steps},
-      {"--unrolled", &s.unrolled}, {"--rate", &s.rate},       {"--tolerance", &s.tolerance},
-      {"--bound", &s.bound},       {"--penalty", &s.penalty}, {"--seed", &s.seed},
-      {"--device", &s.device},     {"--data", &s.data},       {"--report", &s.report},
-      {"--json", &s.json}};
-  for (int i = 1; i < count; i += 2) {
-    const auto flag = flags.find(arguments[i]);
-    std::string names;
-    for (const auto& [name, to] : flags) names += " " + name;
-    if (flag == flags.end() || i + 1 == count)
-      throw InvalidInput(fmt::format("{}: {}; there are{}, each with a value", arguments[i],
-                                     flag == flags.end() ? "is no flag" : "has no value", names));
-    const std::string text = arguments[i + 1];
-    const auto number = [&](std::string_view part, auto& to) {
-      const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), to);
-      if (error != std::errc() || end != part.data() + part.size() || !(to >= 0))
-        throw InvalidInput(fmt::format("{} {}: must be zero or more", arguments[i], text));
-    };
-    std::visit(
-        [&](auto* to) {
-          if constexpr (std::is_same_v<decltype(to), std::string*>) {
-            *to = text;
-          } else if constexpr (std::is_same_v<decltype(to), std::vector<long>*>) {
-            to->clear();
-            for (std::size_t at = 0; at <= text.size();) {
-              const std::size_t end = std::min(text.find(',', at), text.size());
-              number(std::string_view(text).substr(at, end - at), to->emplace_back());
-              at = end + 1;
-            }
-          } else {
-            number(text, *to);
-          }
-        },
-        flag->second);
-  }
-  for (const auto& [name, value] : {std::pair{"--epochs", s.epochs},
-                                    {"--batch", s.batch},
-                                    {"--steps", s.steps},
-                                    {"--channels", s.channels},
-                                    {"--rows", s.rows}})
-    if (value < 1) throw InvalidInput(fmt::format("{} {}: must be 1 or more", name, value));
+/// The arguments of these programs, with what stands in `s` for defaults.
+inline arguments::Defaults defaults(const Settings& s) {
+  return {{"--rows", fmt::format("{}", s.rows)},
+          {"--epochs", fmt::format("{}", s.epochs)},
+          {"--batch", fmt::format("{}", s.batch)},
+          {"--channels", fmt::format("{}", s.channels)},
+          {"--length", fmt::format("{}", s.length)},
+          {"--steps", fmt::format("{}", s.steps)},
+          {"--unrolled", fmt::format("{}", fmt::join(s.unrolled, ","))},
+          {"--rate", fmt::format("{}", s.rate)},
+          {"--tolerance", fmt::format("{}", s.tolerance)},
+          {"--bound", fmt::format("{}", s.bound)},
+          {"--penalty", fmt::format("{}", s.penalty)},
+          {"--seed", fmt::format("{}", s.seed)},
+          {"--device", s.device},
+          {"--data", s.data},
+          {"--report", s.report},
+          {"--json", s.json}};
+}
+
+/// The same settings as told.
+inline Settings settings(const arguments::Told& told, Settings s) {
+  pages::check_report(told);
+  const auto share = [&](const char* name) {
+    const double value = told.number(name);
+    if (value < 0) throw InvalidInput(fmt::format("{} {}: must be zero or more", name, value));
+    return value;
+  };
+  s.rows = told.whole("--rows");
+  s.epochs = told.whole("--epochs");
+  s.batch = told.whole("--batch");
+  s.channels = told.whole("--channels");
+  s.length = told.whole("--length", 2);
+  s.steps = told.whole("--steps");
+  s.unrolled = told.wholes("--unrolled");
+  s.rate = share("--rate");
+  s.tolerance = share("--tolerance");
+  s.bound = share("--bound");
+  s.penalty = share("--penalty");
+  s.seed = told.whole("--seed", 0);
+  s.device = arguments::device(told).str();
+  s.data = told.text("--data");
+  s.report = told.text("--report");
+  s.json = told.text("--json");
   return s;
 }
 

@@ -173,12 +173,6 @@ inline Json page(const std::string& title, const std::vector<Json>& runs, const 
 template <class Network>
 Json compared(const std::string& title, const Network& network, const Data& data, const Settings& s,
               double difference) {
-  if (!pages::with_reports && !s.report.empty())
-    throw InvalidInput("--report: built without reports; `bilevel report` makes one of --json FILE");
-  for (const std::string& file : {s.json, s.report})
-    if (const auto folder = std::filesystem::path(file).parent_path();
-        !folder.empty() && !std::filesystem::is_directory(folder))
-      throw InvalidInput(fmt::format("{}: the folder {} does not exist", file, folder.string()));
   std::vector<Json> runs{train(*network(), data, s, 0)};
   for (const long depth : s.unrolled) runs.push_back(train(*network(), data, s, depth));
   const Json bytes = memory(*network(), data, s);

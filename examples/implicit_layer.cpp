@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <bilevel/bilevel.hpp>
 
+#include "arguments.hpp"
+
 using Vec = Eigen::VectorXd;
 
 struct Layer {
@@ -33,7 +35,8 @@ struct Layer {
   }
 };
 
-int main() {
+int main(int argc, char** argv) {
+  if (const auto code = arguments::refused(argc, argv)) return *code;
   auto layer = bilevel::make_problem(Layer{});
   const Vec input = layer.initial_theta();
   const auto settled =

@@ -19,83 +19,32 @@
 #include <bilevel/torch/algorithms.hpp>
 #include <bilevel/torch/losses.hpp>
 
+#include "device.hpp"
 #include "pages.hpp"
 
 namespace learning_run {
 
-using pages::Json, pages::Series, pages::section;
+using pages::Json, pages::Series, pages::section, pages::write;
 using torch::Tensor;
 
 inline const auto numbers = torch::dtype(torch::kDouble);
 
-/// `--name value` pairs; every program has a default for each of its own.
-class Told {
- public:
-  Told(int argc, char** argv, std::map<std::string, std::string> defaults) : said_(std::move(defaults)) {
-    for (const char* each : {"--json", "--report"}) said_.emplace(each, "");
-    said_.emplace("--device", "cpu");
-    std::string names;
-    for (const auto& [name, value] : said_) names += fmt::format(" {} {}", name, value.empty() ? "…" : value);
-    for (int i = 1; i < argc; i += 2) {
-      if (!said_.count(argv[i]))
-        throw bilevel::InvalidInput(fmt::format("what is '{}'? There are, with defaults:{}", argv[i], names));
-      if (i + 1 == argc) throw bilevel::InvalidInput(fmt::format("{} wants a value", argv[i]));
-      said_[argv[i]] = argv[i + 1];
-    }
-  }
-  const std::string& text(const std::string& name) const { return said_.at(name); }
-  double number(const std::string& name) const {
-    std::size_t used = 0;
-    double value = 0;
-    try {
-      value = std::stod(text(name), &used);
-    } catch (const std::exception&) {
-    }
-    if (used == 0 || used != text(name).size() || !std::isfinite(value))
-      throw bilevel::InvalidInput(fmt::format("{} is '{}', which is no number", name, text(name)));
-    return value;
-  }
-  long whole(const std::string& name, long least = 1) const {
-    const double value = number(name);
-    if (value < static_cast<double>(least) || value > 1e9 || value != std::floor(value))
-      throw bilevel::InvalidInput(
-          fmt::format("{} is {}, and must be a whole number of {} or more", name, text(name), least));
-    return static_cast<long>(value);
-  }
-  torch::Device device() const {
-    try {
-      const torch::Device device(text("--device"));
-      torch::zeros({1}, device);
-      return device;
-    } catch (const c10::Error&) {
-      throw bilevel::InvalidInput(fmt::format(
-          "--device {}: this LibTorch knows no such device, or the machine has none; cpu is there always",
-          text("--device")));
-    }
-  }
+using arguments::Told;
 
- private:
-  std::map<std::string, std::string> said_;
-};
-
-/// The same for a program whose one outer loop can be kept.
-inline std::map<std::string, std::string> kept(std::map<std::string, std::string> defaults) {
-  defaults.insert({{"--checkpoint", ""}, {"--resume", "no"}});
+/// The arguments of a program whose one outer loop can be kept.
+inline arguments::Defaults kept(arguments::Defaults defaults) {
+  defaults.insert({{"--checkpoint", ""}, {"--resume", "no"}, {"--seconds", "1e9"}});
   return defaults;
 }
 
-/// Exit codes are those of `bilevel`: 1 the aim was missed, 2 bad input, 3 an error of the program.
+/// Exit code 0 where the program says that its aim was met, 1 where it was not.
 template <class Program>
-int run(int argc, char** argv, std::map<std::string, std::string> defaults, Program program) {
-  try {
-    return program(Told(argc, argv, std::move(defaults))) ? 0 : 1;
-  } catch (const bilevel::InvalidInput& error) {
-    fmt::print(stderr, "{}: {}\n", argv[0], error.what());
-    return 2;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}: {}\n", argv[0], error.what());
-    return 3;
-  }
+int run(int argc, char** argv, arguments::Defaults defaults, Program program) {
+  defaults.insert({{"--device", "cpu"}, {"--json", ""}, {"--report", ""}});
+  return arguments::run(argc, argv, std::move(defaults), [&](const arguments::Told& told) {
+    pages::check_report(told);
+    return program(told) ? 0 : 1;
+  });
 }
 
 /// Pictures of digits in rows of numbers in 0 … 1, and which digits they are.
@@ -119,8 +68,8 @@ inline Digits digits(const Told& told, long rows, long test_rows) {
         torch::from_blob(const_cast<float*>(s.inputs.data()), {s.inputs.cols(), s.inputs.rows()});
     const Tensor y = torch::tensor(labels);
     most = std::min<long>(most, s.rows());
-    return std::pair{x.narrow(0, 0, most).to(torch::kDouble).to(told.device()),
-                     y.narrow(0, 0, most).to(told.device())};
+    return std::pair{x.narrow(0, 0, most).to(torch::kDouble).to(arguments::device(told)),
+                     y.narrow(0, 0, most).to(arguments::device(told))};
   };
   const auto [x, y] = rows_of(data.train, rows);
   const auto [test_x, test_y] = rows_of(data.test, test_rows);
@@ -200,10 +149,12 @@ inline Json pictures(const std::string& title, const Tensor& x, long height, lon
   return block;
 }
 
-/// What the outer loop of a program may be told: `--steps`, and where to keep the run and go on.
+/// What the outer loop of a program may be told: `--steps` and `--seconds` at most, and where to keep the run
+/// and go on.
 inline bilevel::SolveOptions outer_options(const Told& told, const std::string& identity) {
   bilevel::SolveOptions outer;
   outer.max_iterations = told.whole("--steps");
+  outer.max_seconds = told.number("--seconds");
   outer.checkpoint = told.text("--checkpoint");
   outer.resume = told.text("--resume") == "yes";
   outer.identity = fmt::format("{}, seed {}", identity, told.text("--seed"));
@@ -246,14 +197,20 @@ inline Json progress(const bilevel::Summary& s, const std::string& loss) {
            "y", "log")});
 }
 
-/// How far a gradient is from the slope of F(θ) = `value(θ)`, whole solves, along a random direction: by
-/// differences of the fourth order, relative.
+/// How far a gradient is from the slope of F(θ) = `value(θ)`, whole solves, along a random direction, for its
+/// own length: by differences of the fourth order, at the best of three steps. What they leave out falls with
+/// the step, which matters where μ is small and F bends within a thousandth; what solves leave grows.
 template <class Value>
 double apart(const Tensor& gradient, const Tensor& theta, double step, const Value& value) {
   const Tensor along = torch::randn_like(theta);
+  const double ours = gradient.dot(along).template item<double>(),
+               length = gradient.norm().template item<double>();
   const auto at = [&](double s) { return value(theta + s * along); };
-  const double slope = (8 * (at(step) - at(-step)) - (at(2 * step) - at(-2 * step))) / (12 * step);
-  return std::abs(gradient.dot(along).template item<double>() / slope - 1);
+  double best = bilevel::everywhere;
+  for (const double s : {step, step / 5, step / 25})
+    best = std::min(best,
+                    std::abs(ours - (8 * (at(s) - at(-s)) - (at(2 * s) - at(-2 * s))) / (12 * s)) / length);
+  return best;
 }
 
 /// The gradient where a problem starts, with its certificate, and how far it is from whole solves.
@@ -272,6 +229,20 @@ inline Checked first_gradient(bilevel::torch::Losses<Tensor>& problem, bilevel::
   return first;
 }
 
+/// What its certificate says, for `--json`.
+inline void add_certificate(Json& result, const Checked& first) {
+  const bilevel::Certificate& c = first.estimate.certificate;
+  result["gradient_apart"] = first.apart;
+  result["verdict"] = name(c.verdict);
+  result["bound"] = c.bound;
+  result["relative_bound"] = c.bound / bilevel::norm(first.estimate.gradient);
+  result["mu"] = c.mu;
+  result["smoothness"] = c.smoothness;
+  result["settled"] = name(first.estimate.status);
+  result["inner_residual"] = c.inner_residual;
+  result["reason"] = c.reason;
+}
+
 /// Steps of Adam without certificates, each of which costs more than a step: the first gradient has one.
 inline bilevel::MinimiseOptions by_adam(double step, bilevel::SolveOptions outer) {
   outer.tolerances = bilevel::ToleranceSchedule::fixed(1e-3, 1e-2);
@@ -288,13 +259,6 @@ inline Tensor learned_theta(const bilevel::Summary& s, const Tensor& like) {
   Tensor theta = torch::empty_like(like);
   bilevel::Space<Tensor>::from_host(s.theta.data(), theta);
   return theta;
-}
-
-/// To the files that `--json` and `--report` name.
-inline void write(const Told& told, const Json& result, const Json& page) {
-  if (const std::string& path = told.text("--json"); !path.empty())
-    pages::write_file(path, result.dump(1) + "\n");
-  if (const std::string& path = told.text("--report"); !path.empty()) pages::write_page(path, page);
 }
 
 }  // namespace learning_run

@@ -5,6 +5,8 @@
 #include <bilevel/bilevel.hpp>
 #include <bilevel/inner/variational_inequality.hpp>
 
+#include "arguments.hpp"
+
 using Vec = Eigen::VectorXd;
 using Mat = Eigen::MatrixXd;
 
@@ -59,7 +61,8 @@ struct Plant {
   }
 };
 
-int main() {
+int main(int argc, char** argv) {
+  if (const auto code = arguments::refused(argc, argv)) return *code;
   const Plant mine;
   auto problem = bilevel::make_problem(mine);
   // What a limit that holds does to φ is a column of the inverse; what none does is 0.

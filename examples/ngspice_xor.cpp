@@ -4,9 +4,12 @@
 #include <bilevel/bilevel.hpp>
 #include <bilevel/ngspice/ngspice_solver.hpp>
 
+#include "arguments.hpp"
+
 using Vec = Eigen::VectorXd;
 
-int main() {
+int main(int argc, char** argv) {
+  if (const auto code = arguments::refused(argc, argv)) return *code;
   namespace networks = bilevel::networks;
   const auto network = networks::layered_circuit({.sizes = {2, 4, 1}, .input_volts = 4});
   const Eigen::MatrixXd inputs{{-1, -1, 1, 1}, {-1, 1, -1, 1}}, targets{{-0.3, 0.3, 0.3, -0.3}};

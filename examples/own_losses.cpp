@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <bilevel/bilevel.hpp>
 
+#include "arguments.hpp"
+
 using Vec = Eigen::VectorXd;
 
 struct Line {
@@ -35,7 +37,8 @@ struct Line {
   }
 };
 
-int main() {
+int main(int argc, char** argv) {
+  if (const auto code = arguments::refused(argc, argv)) return *code;
   // Are the derivatives right? Ask before trusting anything built on them.
   auto problem = bilevel::make_problem(Line{});
   fmt::print("derivatives {}\n", bilevel::check_derivatives<Vec>(problem, Vec::Ones(1), Vec::Ones(1)).passed()

@@ -4,6 +4,8 @@
 #include <bilevel/bilevel.hpp>
 #include <bilevel/problems/quadratic.hpp>
 
+#include "arguments.hpp"
+
 using Vec = Eigen::VectorXd;
 
 /// Gradient descent that gives up after a few steps and claims to be done. What a solver has to minimise is
@@ -36,7 +38,8 @@ class Hasty final : public bilevel::InnerSolver<Vec> {
   int steps_;
 };
 
-int main() {
+int main(int argc, char** argv) {
+  if (const auto code = arguments::refused(argc, argv)) return *code;
   auto problem = bilevel::problems::Quadratic::random({.phi = 10, .theta = 3, .condition = 9, .seed = 3});
   const Vec theta = problem.initial_theta(), truth = *problem.outer_gradient(theta);
   const auto report = [&](const char* method, int steps) {

@@ -4,6 +4,8 @@
 #include <bilevel/bilevel.hpp>
 #include <bilevel/inner/spring_controlled.hpp>
 
+#include "arguments.hpp"
+
 using Vec = Eigen::VectorXd;
 
 /// Two carts φ on a rail, tied to the walls and to each other by springs K. A spring of stiffness k_i pulls
@@ -35,7 +37,8 @@ class Carts final : public bilevel::ControlledSystem<Vec> {
   double cord_ = 0.1;
 };
 
-int main() {
+int main(int argc, char** argv) {
+  if (const auto code = arguments::refused(argc, argv)) return *code;
   Carts carts;
   bilevel::Agnostic<Vec> estimator(carts, {.beta = 1e-2});
   auto optimizer = bilevel::make_optimizer("lbfgs");

@@ -1,7 +1,6 @@
-// What examples with a report share: blocks of its page (docs/report.md), their files, and two flags.
+// What examples with a report share: blocks of its page (docs/report.md) and their files.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +13,8 @@
 #include <report/page.hpp>
 #define BILEVEL_WITH_REPORT
 #endif
+
+#include "arguments.hpp"
 
 namespace pages {
 
@@ -82,37 +83,18 @@ inline void write_page(const std::string& file, [[maybe_unused]] const Json& pag
 #endif
 }
 
-struct Flags {
-  std::string report;
-  long seeds = 1;
-};
-
-/// --report FILE and --seeds N; nothing, after saying so, where there is anything else.
-inline std::optional<Flags> flags(int argc, char** argv) {
-  Flags found;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string name = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
-    if (name == "--report" && !value.empty()) {
-      found.report = value;
-    } else if (char* end = nullptr; name == "--seeds" && !value.empty() &&
-                                    (found.seeds = std::strtol(value.c_str(), &end, 10)) > 0 && *end == 0) {
-    } else {
-      fmt::print(stderr, "{}: usage: {} [--report FILE] [--seeds N], N at least 1\n", name, argv[0]);
-      return {};
-    }
-  }
-  return found;
+/// Throws InvalidInput, before any work, where a report is asked for that cannot be written.
+inline void check_report(const arguments::Told& told) {
+  if (!with_reports && !told.text("--report").empty())
+    throw bilevel::InvalidInput("--report: built without reports; `bilevel report` makes one of --json FILE");
 }
 
-/// Writes the page where a file was named. Exit code 0, or 2 after saying what the matter is.
-inline int write(const Flags& flags, const Json& page) {
-  try {
-    if (!flags.report.empty()) write_page(flags.report, page);
-    return 0;
-  } catch (const bilevel::InvalidInput& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 2;
-  }
+/// To the files that `--json` and `--report` name. The JSON holds the page too, which `bilevel report`
+/// renders.
+inline void write(const arguments::Told& told, Json result, const Json& page) {
+  result["page"] = page;
+  if (const std::string& path = told.text("--json"); !path.empty()) write_file(path, result.dump(1) + "\n");
+  if (const std::string& path = told.text("--report"); !path.empty()) write_page(path, page);
 }
 
 }  // namespace pages

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <bilevel/bilevel.hpp>
 
+#include "arguments.hpp"
+
 using Vec = Eigen::VectorXd;
 using Mat = Eigen::MatrixXd;
 
@@ -76,7 +78,8 @@ struct Portfolio {
   Mat response(const Vec& phi) const { return inverse_kkt(sigma, active(phi)).topLeftCorner(5, 5) * views; }
 };
 
-int main() {
+int main(int argc, char** argv) {
+  if (const auto code = arguments::refused(argc, argv)) return *code;
   const Portfolio mine;
   auto problem = bilevel::make_problem(mine);
   const auto inner = bilevel::make_inner_solver<Vec>("newton", problem, {.gradient_tolerance = 1e-12});

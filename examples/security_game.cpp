@@ -132,9 +132,7 @@ Json play(const char* what, Game game, bool zero_sum) {
            runs)});
 }
 
-int main(int argc, char** argv) {
-  const auto flags = pages::flags(argc, argv);
-  if (!flags) return 2;
+int guard(const arguments::Told& told) {
   const Vec value = Eigen::Vector<double, 6>(10, 8, 6, 5, 2, 1), nothing = Vec::Zero(6);
   const Json same = play("One's gain is the other's loss", {value, nothing, value, nothing}, true);
   const Json other =
@@ -142,8 +140,13 @@ int main(int argc, char** argv) {
            {value, Eigen::Vector<double, 6>(2, 1, 3, 1, 1, 1), Eigen::Vector<double, 6>(6, 9, 4, 7, 1, 1),
             Eigen::Vector<double, 6>(1, 2, 0, 1, 1, 1)},
            false);
-  return pages::write(
-      *flags, {{"title", "Patrols and an attacker"},
-               {"lead", "Two patrols guard six targets; the attacker knows how often each is guarded."},
-               {"sections", {same, other}}});
+  pages::write(told, {},
+               {{"title", "Patrols and an attacker"},
+                {"lead", "Two patrols guard six targets; the attacker knows how often each is guarded."},
+                {"sections", {same, other}}});
+  return 0;
+}
+
+int main(int argc, char** argv) {
+  return arguments::run(argc, argv, {{"--json", ""}, {"--report", ""}}, guard);
 }

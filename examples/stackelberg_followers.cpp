@@ -5,6 +5,8 @@
 #include <bilevel/bilevel.hpp>
 #include <bilevel/inner/variational_inequality.hpp>
 
+#include "arguments.hpp"
+
 using Vec = Eigen::VectorXd;
 
 /// At the price p = a − b(θ + Σφ) follower i earns φᵢ(p − cᵢ) − ½dᵢφᵢ², the leader θ(p − c). None of the
@@ -107,7 +109,8 @@ void play(const char* what, const Market& market, double low, double high) {
                                                       : "is free");
 }
 
-int main() {
+int main(int argc, char** argv) {
+  if (const auto code = arguments::refused(argc, argv)) return *code;
   Market market;
   play("no limits", market, 0, 10);
   market.limits = true;

@@ -42,7 +42,7 @@ Json dots(const Tensor& x) {
 }
 
 bool play(const learning_run::Told& told) {
-  const auto like = learning_run::numbers.device(told.device());
+  const auto like = learning_run::numbers.device(arguments::device(told));
   const Ring ring{told.number("--sigma"), like};
   const long steps = told.whole("--steps"), width = told.whole("--width"), latent = 4;
   Json runs = Json::array();
@@ -58,7 +58,8 @@ bool play(const learning_run::Told& told) {
                                  learning_run::network({2, width, width, 1}, like),
                                  256,
                                  told.number("--decay"),
-                                 adversarial::saturates(told)};
+                                 adversarial::saturates(told),
+                                 told.number("--slope")};
     if (seed == first) apart = adversarial::apart(game);
     const Tensor z = game.noise(fresh);
     Json led_curve = Json::array(), other_curve = led_curve;
@@ -73,14 +74,13 @@ bool play(const learning_run::Told& told) {
     });
     // As many gradients for the usual way, where it is after as many steps noted too.
     const double budget = played.cost.gradient_equivalents();
-    const double seconds = adversarial::alternate(
-        game, told.number("--alternating-rate"), budget, [&](long step, const Tensors& g) {
-          if (step == steps) early = game.generated(g, z);
-          if (!every(step, static_cast<long>(budget / 2))) return;
-          other = game.generated(g, z);
-          other_curve.push_back({static_cast<double>(step) * static_cast<double>(steps) / (budget / 2),
-                                 covered(ring.shares(other))});
-        });
+    const auto followed = adversarial::alternate(told, game, budget, [&](long step, const Tensors& g) {
+      if (step == steps) early = game.generated(g, z);
+      if (!every(step, static_cast<long>(budget / 2))) return;
+      other = game.generated(g, z);
+      other_curve.push_back({static_cast<double>(step) * static_cast<double>(steps) / (budget / 2),
+                             covered(ring.shares(other))});
+    });
     const auto row = [&](const Tensor& x) {
       return Json{{"modes", covered(ring.shares(x))},
                   {"within_3_sigma", ring.shares(x).sum().item<double>()}};
@@ -91,8 +91,10 @@ bool play(const learning_run::Told& told) {
                     {"alternating_same_steps", row(early)},
                     {"gradients", budget},
                     {"seconds", played.seconds},
-                    {"alternating_seconds", seconds},
-                    {"verdicts", played.verdicts}});
+                    {"alternating_seconds", followed.seconds},
+                    {"verdicts", played.verdicts},
+                    {"reason", played.reason},
+                    {"relative_bounds", played.bounds}});
     all_led += covered(ring.shares(led)) == modes;
     all_alternating += covered(ring.shares(other)) == modes;
     all_early += covered(ring.shares(early)) == modes;
@@ -139,11 +141,7 @@ bool play(const learning_run::Told& told) {
 
 int main(int argc, char** argv) {
   auto options = adversarial::leader_options();
-  options.insert({{"--steps", "300"},
-                  {"--width", "32"},
-                  {"--sigma", "0.1"},
-                  {"--alternating-rate", "0.001"},
-                  {"--seed", "1"},
-                  {"--seeds", "1"}});
+  options.insert(
+      {{"--steps", "300"}, {"--width", "32"}, {"--sigma", "0.1"}, {"--seed", "1"}, {"--seeds", "1"}});
   return learning_run::run(argc, argv, options, play);
 }

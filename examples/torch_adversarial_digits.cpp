@@ -32,15 +32,20 @@ Tensors judge_of(const learning_run::Digits& d, long width, long steps) {
 }
 
 struct Judged {
-  long covered = 0;    ///< classes with one picture in fifty or more
-  double entropy = 0;  ///< of the classes that were drawn, log 10 at most
-  double sure = 0;     ///< the judge's probability of the class it sees, on average
+  std::vector<double> shares;  ///< of the classes
+  long covered = 0;            ///< classes with one picture in fifty or more
+  double entropy = 0;          ///< of the classes that were drawn, log 10 at most
+  double sure = 0;             ///< the judge's probability of the class it sees, on average
 };
 
 Judged judged(const Tensors& judge, const Tensor& pictures) {
   const Tensor seen = torch::softmax(learning_run::through(judge, pictures), 1);
   const Tensor share = torch::one_hot(seen.argmax(1), 10).to(torch::kDouble).mean(0);
-  return {(share >= 0.02).sum().item<long>(), -(share * (share + 1e-12).log()).sum().item<double>(),
+  const Tensor host = share.cpu().contiguous();
+  const auto* first = host.data_ptr<double>();
+  return {{first, first + 10},
+          (share >= 0.02).sum().item<long>(),
+          -(share * (share + 1e-12).log()).sum().item<double>(),
           std::get<0>(seen.max(1)).mean().item<double>()};
 }
 
@@ -59,31 +64,34 @@ bool play(const learning_run::Told& told) {
       learning_run::network({d.x.size(1), answers, answers, 1}, like),
       told.whole("--batch"),
       told.number("--decay"),
-      adversarial::saturates(told)};
+      adversarial::saturates(told),
+      told.number("--slope")};
   const Tensor z = game.noise(fresh);
   Json covered = Json::array(), entropies = covered, sure = covered;
-  Tensor drawn, other;
   const auto look = [&](long step, const Tensor& pictures) {
     const Judged j = judged(judge, pictures);
     covered.push_back({step, j.covered});
     entropies.push_back({step, j.entropy});
     sure.push_back({step, j.sure});
+    if (!told.text("--data").empty())
+      fmt::print(stderr, "step {}: {} classes, entropy {:.2f}, sure by {:.2f}\n", step, j.covered, j.entropy,
+                 j.sure);
   };
   const long every = std::max<long>(1, steps / 40);
+  Tensors leader, follower;
   const auto played = adversarial::lead(told, game, steps, [&](long step, const Tensors& g) {
-    if (step % every != 0 && step != steps) return;
-    look(step, drawn = game.generated(g, z));
+    leader = g;
+    if (step % every == 0) look(step, game.generated(g, z));
   });
   const double budget = played.cost.gradient_equivalents();
-  const double seconds = adversarial::alternate(game, told.number("--alternating-rate"), budget,
-                                                [&](long step, const Tensors& g) {
-                                                  if (step == static_cast<long>(budget / 2))
-                                                    other = game.generated(g, z);
-                                                });
+  const auto followed =
+      adversarial::alternate(told, game, budget, [&](long, const Tensors& g) { follower = g; });
+  const torch::NoGradGuard guard;
+  const Tensor drawn = game.generated(leader, z), other = game.generated(follower, z);
   const Judged first = judged(judge, game.generated(game.generator, z)), ours = judged(judge, drawn),
                theirs = judged(judge, other), data = judged(judge, game.sample(fresh));
   const auto said = [](const Judged& j) {
-    return Json{{"classes", j.covered}, {"entropy", j.entropy}, {"sure", j.sure}};
+    return Json{{"classes", j.covered}, {"entropy", j.entropy}, {"sure", j.sure}, {"shares", j.shares}};
   };
   const auto row = [](const char* what, const Judged& j) {
     return std::vector<std::string>{what, fmt::format("{}", j.covered), fmt::format("{:.3f}", j.entropy),
@@ -91,20 +99,23 @@ bool play(const learning_run::Told& told) {
   };
   using namespace learning_run;
   write(told,
-        {{"steps", steps},
+        {{"steps", played.steps},
          {"judge_test_accuracy", knows},
          {"leader", said(ours)},
          {"alternating", said(theirs)},
          {"data", said(data)},
          {"gradients", budget},
          {"seconds", played.seconds},
-         {"alternating_seconds", seconds},
-         {"verdicts", played.verdicts}},
+         {"alternating_seconds", followed.seconds},
+         {"alternating_steps", followed.steps},
+         {"verdicts", played.verdicts},
+         {"reason", played.reason},
+         {"relative_bounds", played.bounds}},
         page("A generator of digits that leads",
              fmt::format("{} of ten classes, entropy {:.2f} of {:.2f}, as a classifier sees it that tells {} "
                          "of the test digits right.",
                          ours.covered, ours.entropy, std::log(10.0), percent(knows)),
-             {{"steps", fmt::format("{}", steps)}, {"gradients", fmt::format("{:.0f}", budget)}},
+             {{"steps", fmt::format("{}", played.steps)}, {"gradients", fmt::format("{:.0f}", budget)}},
              {section("What is drawn",
                       {table({"pictures of", "classes", "entropy", "the classifier is sure by"},
                              {row("the leader", ours), row("alternating descent, as many gradients", theirs),
@@ -136,9 +147,10 @@ int main(int argc, char** argv) {
                   {"--discriminator-width", "32"},
                   {"--latent", "16"},
                   {"--batch", "128"},
-                  {"--alternating-rate", "0.001"},
                   {"--seed", "1"}});
   options["--rate"] = "0.005";
+  options["--slope"] = "1";
+  options["--decay"] = "0.001";
   options["--game"] = "non-saturating";
   options["--estimator"] = "first-order";
   return learning_run::run(argc, argv, options, play);

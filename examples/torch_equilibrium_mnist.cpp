@@ -65,12 +65,7 @@ Data on_device(const bilevel::networks::TrainingData& d, const std::string& devi
   return {pictures(d.train), labels(d.train), pictures(d.test), labels(d.test)};
 }
 
-}  // namespace
-
-int main(int count, char** arguments) try {
-  const Settings s = parsed(
-      count, arguments,
-      {.rows = 1000, .epochs = 10, .batch = 50, .channels = 8, .unrolled = {12}, .rate = 2e-2, .bound = 0.95});
+int learn(const Settings& s) {
   const auto read = s.data.empty()
                         ? bilevel::networks::drawn_digits(s.rows, static_cast<std::uint64_t>(s.seed), 500)
                         : bilevel::networks::read_training_data({.data = s.data}, {.rows = s.rows});
@@ -97,10 +92,14 @@ int main(int count, char** arguments) try {
              yes(equilibrium["epochs"].back()["untrusted"] == 0));
   fmt::print("memory is the same at 10 and at 100 steps: {}; the unrolled network's: {}\n",
              yes(flat(result["memory"], "equilibrium")), yes(flat(result["memory"], "unrolled")));
-} catch (const InvalidInput& error) {
-  fmt::print(stderr, "{}\n", error.what());
-  return 2;
-} catch (const c10::Error& error) {  // no such device, no memory
-  fmt::print(stderr, "{}\n", error.what_without_backtrace());
-  return 2;
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Settings usual{
+      .rows = 1000, .epochs = 10, .batch = 50, .channels = 8, .unrolled = {12}, .rate = 2e-2, .bound = 0.95};
+  return arguments::run(argc, argv, defaults(usual),
+                        [&](const arguments::Told& told) { return learn(settings(told, usual)); });
 }

@@ -57,18 +57,7 @@ struct Neighbours : Parts {
   torch::nn::Linear head;
 };
 
-}  // namespace
-
-int main(int count, char** arguments) try {
-  const Settings s = parsed(count, arguments,
-                            {.rows = 2000,
-                             .epochs = 8,
-                             .batch = 50,
-                             .channels = 32,
-                             .unrolled = {5, 16},
-                             .rate = 5e-3,
-                             .solver = bilevel::FixedPointOptions{.memory = 0},
-                             .adjoint = bilevel::NeumannOptions{{}, 1.0}});
+int recall(const Settings& s) {
   torch::manual_seed(s.seed);
   Data data;
   std::tie(data.x, data.y) = drawn(s.rows, s.length);
@@ -99,10 +88,20 @@ int main(int count, char** arguments) try {
              yes(equilibrium["epochs"].back()["untrusted"] == 0));
   fmt::print("memory is the same at 10 and at 100 steps: {}; the unrolled network's: {}\n",
              yes(flat(result["memory"], "equilibrium")), yes(flat(result["memory"], "unrolled")));
-} catch (const InvalidInput& error) {
-  fmt::print(stderr, "{}\n", error.what());
-  return 2;
-} catch (const c10::Error& error) {  // no such device, no memory
-  fmt::print(stderr, "{}\n", error.what_without_backtrace());
-  return 2;
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Settings usual{.rows = 2000,
+                       .epochs = 8,
+                       .batch = 50,
+                       .channels = 32,
+                       .unrolled = {5, 16},
+                       .rate = 5e-3,
+                       .solver = bilevel::FixedPointOptions{.memory = 0},
+                       .adjoint = bilevel::NeumannOptions{{}, 1.0}};
+  return arguments::run(argc, argv, defaults(usual),
+                        [&](const arguments::Told& told) { return recall(settings(told, usual)); });
 }

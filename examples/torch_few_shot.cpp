@@ -9,6 +9,8 @@
 
 #include <bilevel/learning/meta_learn.hpp>
 
+#include "arguments.hpp"
+
 using namespace bilevel::learning;
 
 class Swings final : public TaskSource {
@@ -41,7 +43,8 @@ class Swings final : public TaskSource {
   TaskForm form_{.input = {1}, .outputs = 1, .classes = false, .support = 10, .query = 10};
 };
 
-int main() {
+int main(int argc, char** argv) {
+  if (const auto code = arguments::refused(argc, argv)) return *code;
   TaskData swings;
   swings.source = swings.fingerprint = "swings";
   swings.training = std::make_shared<Swings>(1);

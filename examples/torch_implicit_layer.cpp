@@ -4,7 +4,10 @@
 #include <torch/torch.h>
 #include <bilevel/torch/implicit_layer.hpp>
 
-int main() {
+#include "arguments.hpp"
+
+int main(int argc, char** argv) {
+  if (const auto code = arguments::refused(argc, argv)) return *code;
   torch::manual_seed(3);
   const auto cell = torch::nn::Linear(16, 16).ptr();
   bilevel::torch::ImplicitLayer settle(

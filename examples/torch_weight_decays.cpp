@@ -5,9 +5,12 @@
 #include <bilevel/torch/algorithms.hpp>
 #include <bilevel/torch/losses.hpp>
 
+#include "arguments.hpp"
+
 using bilevel::torch::Tensors;
 
-int main() {
+int main(int argc, char** argv) {
+  if (const auto code = arguments::refused(argc, argv)) return *code;
   torch::manual_seed(1);
   const auto numbers = torch::dtype(torch::kDouble);
   // Few noisy rows to learn from, many to be judged by.

@@ -4,7 +4,10 @@
 
 #include <bilevel/networks/train.hpp>
 
-int main() {
+#include "arguments.hpp"
+
+int main(int argc, char** argv) {
+  if (const auto code = arguments::refused(argc, argv)) return *code;
   using namespace bilevel::networks;
 
   // Points in the plane, within a circle or outside of it.

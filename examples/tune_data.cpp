@@ -8,7 +8,10 @@
 #include <bilevel/data/make_dataset.hpp>
 #include <bilevel/models/tune.hpp>
 
-int main() {
+#include "arguments.hpp"
+
+int main(int argc, char** argv) {
+  if (const auto code = arguments::refused(argc, argv)) return *code;
   // 200 rows of three features, of which the price follows two.
   std::mt19937_64 engine(1);
   const auto noise = [&] { return static_cast<double>(engine() >> 11) * 0x1p-53 - 0.5; };
