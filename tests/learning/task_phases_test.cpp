@@ -42,7 +42,7 @@ const std::vector<Case> cases{{{5}, Strengths::weights, 3, "gradient-descent", 0
                               {{7, 3}, Strengths::layers, 0.5, "gradient-descent", 0.02, 9, 4},
                               {{}, Strengths::one, 0.3, "gradient-descent", 0.05, 5, 30},
                               {{40, 40}, Strengths::weights, 1, "barzilai-borwein", 0.1, 12, 5},
-                              {{6, 5, 4}, Strengths::one, 0.5, "barzilai-borwein", 0.1, 9, 15},
+                              {{6, 5, 4}, Strengths::one, 3, "barzilai-borwein", 0.1, 9, 15},
                               {{8, 8}, Strengths::weights, 0.001, "gradient-descent", 0.0001, 6, 15}};
 
 MetaOptions options_of(const Case& c, const TaskForm& form, long tasks) {
