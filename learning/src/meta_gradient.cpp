@@ -86,7 +86,7 @@ MetaGradient::Beside MetaGradient::beside_reference(const Tensor& theta, const E
   Beside b;
   if (!all_finite(used.phi) || !all_finite(used.gradient)) {
     b.reference.gradient = at::full_like(exact_theta, unknown);
-    b.settled = b.certificate.reason = used.message;
+    b.settled = b.certificate.reason = "the tasks' adaptation, or the gradient there, did not end in numbers";
     return b;
   }
   Warm<Tensor> from;
