@@ -21,6 +21,10 @@ namespace {
 /// products of matrices.
 constexpr long most_room = 4 << 20;
 
+/// Groups, a third of a millisecond each, that are worth another thread: one that is kept waiting for a busy
+/// core keeps all waiting, and for longer.
+constexpr int worth_a_thread = 4;
+
 #ifdef BILEVEL_TORCH_KERNELS
 constexpr long device_room = kernels::most_device_room;
 #else
@@ -39,18 +43,19 @@ void lay_out(const std::vector<std::int64_t>& sizes, kernels::Phases<S>& p) {
   }
 }
 
+/// Whether there are loops for such tasks, if they are small enough.
+bool has_loops(const MetaOptions& o, const TaskForm& form) {
+  return o.learner.kind == LearnerKind::center && !form.pictures() && !form.classes &&
+         o.learner.unit == Unit::tanh && o.estimator == "implicit-cg" &&
+         (o.adaptation.inner == "barzilai-borwein" || o.adaptation.inner == "gradient-descent");
+}
+
 }  // namespace
 
 template <Vector V>
 std::unique_ptr<TaskPhases<V>> TaskPhases<V>::made_for(const Learner& learner, const MetaOptions& o,
                                                        const Tasks& tasks) {
-  const TaskForm& form = learner.form();
-  const bool layers_of_numbers = learner.options().kind == LearnerKind::center && !form.pictures() &&
-                                 !form.classes && learner.options().unit == Unit::tanh;
-  const bool known = o.estimator == "implicit-cg" &&
-                     (o.adaptation.inner == "barzilai-borwein" ||
-                      (o.adaptation.inner == "gradient-descent" && o.adaptation.inner_steps > 0));
-  if (!layers_of_numbers || !known) return {};
+  if (!has_loops(o, learner.form())) return {};
   for (const Tensor* each : {&tasks.support_x, &tasks.support_y, &tasks.query_x, &tasks.query_y})
     if (each->scalar_type() != Space<V>::type || !each->is_contiguous()) return {};
   std::unique_ptr<TaskPhases> made(new TaskPhases(learner, o, tasks));
@@ -137,10 +142,12 @@ kernels::PhaseTasks<typename TaskPhases<V>::S> TaskPhases<V>::group(std::int64_t
 /// Which tasks stand in a group follows from the lanes, so that results do not depend on the threads.
 template <Vector V>
 void TaskPhases<V>::run() {
-  const auto& loops = kernels::phase_loops<S>();
-  at::parallel_for(0, room_.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t g = begin; g < end; ++g) loops.run(phases_, group(g, loops.lanes));
-  });
+  std::vector<kernels::PhaseTasks<S>> groups;
+  for (std::int64_t g = 0; g < room_.size(0); ++g)
+    groups.push_back(group(g, kernels::phase_loops<S>().lanes));
+  const int count = static_cast<int>(groups.size());
+  kernels::run_groups(phases_, groups.data(), count,
+                      std::clamp(count / worth_a_thread, 1, at::get_num_threads()));
 }
 
 template <Vector V>
@@ -203,19 +210,20 @@ Estimate<V> TaskPhases<V>::estimate(const V& theta, const Warm<V>&) {
   e.inner_iterations = phases_.steps;
   e.adjoint_iterations = phases_.products;
   const bool finite = std::isfinite(e.outer_value) && std::isfinite(ended_);
-  e.inner_status = !finite                ? Status::not_finite
+  e.inner_status = !finite                 ? Status::not_finite
                    : ended_ <= tolerance_ ? Status::converged
                                           : Status::iteration_limit;
   e.adjoint_status = !finite                     ? Status::not_finite
                      : left <= phases_.tolerance ? Status::converged
                                                  : Status::iteration_limit;
   e.status = succeeded(e.inner_status) ? e.adjoint_status : e.inner_status;
-  e.message = fmt::format(
-      "at most {} steps a task; inner gradient norm {:.3g}, relative residual of phase 2 at most {:.3g}",
-      phases_.steps, ended_, left);
+  e.message =
+      fmt::format("at most {} steps a task; inner gradient norm {:.3g}, relative residual of phase 2 at most {:.3g}",
+                  phases_.steps, ended_, left);
   e.cost.inner_gradients = phases_.steps + 1;
   e.cost.outer_gradients = e.cost.linearisations = 1;
   e.cost.hessian_products = phases_.products;
+  e.cost.cross_products = 1;
   e.cost.bytes = sizeof(S) * static_cast<std::size_t>(room_.numel() + 3 * phi_.numel());
   e.cost.seconds_inner = watch.seconds();
   return e;

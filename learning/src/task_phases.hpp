@@ -10,12 +10,12 @@
 
 namespace bilevel::learning {
 
-/// `implicit-cg` of a center of layers, as its tasks have it: they share nothing but what is prepared, so each
-/// goes through both phases on its own: in a lane of a processor's vectors, or a block of a device
+/// `implicit-cg` of a center of layers, as its tasks have it: they share nothing but what is prepared, so
+/// each goes through both phases on its own: in a lane of a processor's vectors, or a block of a device
 /// (kernels/phases.hpp). What a general estimator asks of LibTorch's vectors, in launches on a device, takes
 /// longer than all arithmetic of a network so small.
-/// Conjugate gradients are each task's own too: they end where its residual is small enough, or its Hessian is
-/// seen not to be positive, whatever the others do.
+/// Conjugate gradients are each task's own too: they end where its residual is small enough, or its Hessian
+/// is seen not to be positive, whatever the others do.
 template <Vector V>
 class TaskPhases final : public Estimator<V> {
  public:

@@ -150,9 +150,10 @@ TEST_F(TaskPhasesTest, EndWhereTasksHaveSettled) {
 
 TEST_F(TaskPhasesTest, AreTheSameWhateverTheThreads) {
   const TaskForm form{.input = {1}, .outputs = 2, .classes = false, .support = 10, .query = 10};
-  const MetaOptions o = options_of(cases[3], form, 41);
+  constexpr long many = 150;
+  const MetaOptions o = options_of(cases[0], form, many);
   const Learner learner(o.learner, form);
-  const Tasks tasks = drawn_tasks(form, 41, 1);
+  const Tasks tasks = drawn_tasks(form, many, 1);
   const Tensor row = learning::in_a_row(learner.initial_theta(1));
   const int usual = at::get_num_threads();
   Tensor first;
@@ -163,6 +164,27 @@ TEST_F(TaskPhasesTest, AreTheSameWhateverTheThreads) {
     EXPECT_TRUE(gradient.equal(first)) << threads << " threads";
   }
   at::set_num_threads(usual);
+}
+
+TEST_F(TaskPhasesTest, AreTheSameInTheBlocksOfADevice) {
+  if (!::torch::cuda::is_available()) GTEST_SKIP() << "there is no CUDA device here";
+  const TaskForm form{.input = {2}, .outputs = 1, .classes = false, .support = 7, .query = 4};
+  for (const Case& c : cases) {
+    SCOPED_TRACE(::testing::Message() << c.layers.size() << " layers, strength " << c.strength);
+    const MetaOptions o = options_of(c, form, 11);
+    const Learner learner(o.learner, form);
+    const Tasks tasks = drawn_tasks(form, 11, 5);
+    const Tensor row = learning::in_a_row(learner.initial_theta(5));
+    const auto expected = TaskPhases<Tensor>::made_for(learner, o, tasks)->estimate(row, {});
+    const auto phases = TaskPhases<Tensor>::made_for(learner, o, tasks.to(at::kDouble, at::kCUDA));
+    if (!phases) GTEST_SKIP() << "CUDA's compiler was not there when this was built";
+    for (int again = 0; again < 3; ++again) {
+      const auto e = phases->estimate(row.to(at::kCUDA), {});
+      EXPECT_NEAR(e.outer_value, expected.outer_value, 1e-12 * expected.outer_value);
+      EXPECT_LE(apart(e.phi.cpu(), expected.phi), 1e-12);
+      EXPECT_LE(apart(e.gradient.cpu(), expected.gradient), 1e-12) << e.message;
+    }
+  }
 }
 
 TEST_F(TaskPhasesTest, LeaveAloneWhatTheyDoNotKnow) {

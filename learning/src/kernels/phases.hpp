@@ -15,9 +15,9 @@ struct PhaseLayer {
   int in, out, weights, units;
 };
 
-/// Layers whose weights are w = center + φ·allowed, elementwise (learner.hpp), and what is asked of the tasks:
-/// at most `steps` of descent on L_in = mean squared error of the support rows + ½‖φ‖² from φ = 0, and conjugate
-/// gradients for π of H·π = ∂φ share·(mean squared error of the query rows).
+/// Layers whose weights are w = center + φ·allowed, elementwise (learner.hpp), and what is asked of the
+/// tasks: at most `steps` of descent on L_in = mean squared error of the support rows + ½‖φ‖² from φ = 0, and
+/// conjugate gradients for π of H·π = ∂φ share·(mean squared error of the query rows).
 template <class S>
 struct Phases {
   PhaseLayer layer[most_layers];
@@ -73,5 +73,9 @@ extern const PhaseTarget baseline_phases, avx2_phases, avx512_phases;
 /// Those of the target that the other kernels of the library use.
 template <class S>
 const PhaseLoops<S>& phase_loops();
+
+/// On so many threads at most; the same numbers on any.
+template <class S>
+void run_groups(const Phases<S>& phases, const PhaseTasks<S>* groups, int count, int threads);
 
 }  // namespace bilevel::learning::kernels
