@@ -5,12 +5,9 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <map>
 
 #include <fmt/format.h>
-#include <unistd.h>
-#include <nlohmann/json.hpp>
 
 #include <bilevel/bilevel.hpp>
 #include <bilevel/encoding/base64.hpp>
@@ -18,134 +15,22 @@
 #include <bilevel/models/saved_model.hpp>
 #include <bilevel/networks/train.hpp>
 
+#include "edits.hpp"
 #include "models/grid.hpp"
 #include "networks/training/kept_training.hpp"
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using bilevel::fuzz::Choices;
+using bilevel::fuzz::edited;
+using bilevel::fuzz::Json;
+using bilevel::fuzz::path_of;
+using bilevel::fuzz::slurp;
+using bilevel::fuzz::write;
 using Vec = Eigen::VectorXd;
 using bilevel::InvalidInput;
 namespace data = bilevel::data;
 namespace networks = bilevel::networks;
-
-/// Numbers drawn from the input; zeros once it is used up.
-class Choices {
- public:
-  Choices(const std::uint8_t* bytes, std::size_t size) : at_(bytes), end_(bytes + size) {}
-  bool left() const { return at_ != end_; }
-  std::size_t below(std::size_t bound) {
-    const std::size_t high = next(), low = next();
-    return bound == 0 ? 0 : (256 * high + low) % bound;
-  }
-
- private:
-  std::size_t next() { return at_ == end_ ? 0 : *at_++; }
-  const std::uint8_t *at_, *end_;
-};
-
-std::string path_of(const std::string& name) {
-  static const std::string folder = [] {
-    const auto path = std::filesystem::temp_directory_path() / fmt::format("bilevel_fuzz_{}", ::getpid());
-    std::filesystem::create_directory(path);
-    std::atexit([] {
-      std::error_code ignored;
-      std::filesystem::remove_all(
-          std::filesystem::temp_directory_path() / fmt::format("bilevel_fuzz_{}", ::getpid()), ignored);
-    });
-    return path.string();
-  }();
-  return folder + "/" + name;
-}
-
-std::string write(const std::string& name, std::string_view text) {
-  std::string path = path_of(name);
-  std::ofstream(path, std::ios::binary) << text;
-  return path;
-}
-
-std::string slurp(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void edit(Json& root, Choices& choose) {
-  Json *node = &root, *parent = nullptr;
-  while (node->is_structured() && !node->empty() && choose.below(8) != 0) {
-    parent = node;
-    auto child = node->begin();
-    std::advance(child, static_cast<std::ptrdiff_t>(choose.below(node->size())));
-    node = &*child;
-  }
-  const Json odd[] = {nullptr,
-                      true,
-                      -1,
-                      0,
-                      1,
-                      2,
-                      60,
-                      0.5,
-                      1e300,
-                      -1e-300,
-                      2147483648,
-                      9223372036854775807,
-                      18446744073709551615U,
-                      "",
-                      "x",
-                      "AAAAAAAA8D8=",
-                      Json::array(),
-                      Json::object()};
-  switch (choose.below(8)) {
-    case 0:
-    case 1:
-      *node = odd[choose.below(std::size(odd))];
-      break;
-    case 2:  // the node goes
-      if (parent == nullptr) break;
-      if (parent->is_array())
-        parent->erase(static_cast<std::size_t>(node - &(*parent)[0]));
-      else
-        for (auto child = parent->begin(); child != parent->end(); ++child)
-          if (&*child == node) {
-            parent->erase(child);
-            break;
-          }
-      break;
-    case 3:  // once more
-      if (parent != nullptr && parent->is_array()) parent->push_back(Json(*node));
-      break;
-    case 4:  // what stands elsewhere beside it
-      if (parent != nullptr) {
-        auto other = parent->begin();
-        std::advance(other, static_cast<std::ptrdiff_t>(choose.below(parent->size())));
-        const Json copy = *other;
-        *node = copy;
-      }
-      break;
-    default:
-      if (node->is_number_integer())
-        *node = static_cast<long>(node->get<std::uint64_t>() + choose.below(7) - 3);  // may wrap around
-      else if (node->is_number())
-        *node = node->get<double>() * (choose.below(2) ? -1e10 : 1e-10);
-      else if (node->is_string()) {
-        auto text = node->get<std::string>();
-        // A group of base64 more or less.
-        if (choose.below(2) == 0)
-          text.insert(0, "AAAAAAAA8D8AAAAAAADwPwAAAAAAAPA/");
-        else
-          text = text.substr(std::min<std::size_t>(text.size(), 4 * choose.below(20)));
-        *node = text;
-      } else if (node->is_array() && !node->empty()) {
-        node->erase(choose.below(node->size()));
-      }
-  }
-}
-
-Json edited(Json j, Choices& choose) {
-  do edit(j, choose);
-  while (choose.left());
-  return j;
-}
 
 /// A file whose columns are those that the schema names.
 std::string file_like(const data::Schema& s) {
@@ -215,7 +100,8 @@ void check_model(Choices& choose, bool sparse) {
   data::Dataset d = read_like(m.schema);
   if (m.imputed.size() > 0) data::impute(d, m.imputed);
   const Eigen::MatrixXd u = bilevel::models::margins(m, d);
-  if (m.model.classifies() && bilevel::models::probabilities(m, u).cols() != static_cast<long>(m.classes.size()))
+  if (m.model.classifies() &&
+      bilevel::models::probabilities(m, u).cols() != static_cast<long>(m.classes.size()))
     std::abort();
 }
 
@@ -245,8 +131,7 @@ void check_network(Choices& choose) {
   }();
   const networks::SavedNetwork n = networks::read_network(write("network", edited(valid, choose).dump()));
   if (n.schema.features == 0) return;
-  if (n.outputs(read_like(n.schema)).rows() != static_cast<long>(n.classes.size()))
-    std::abort();
+  if (n.outputs(read_like(n.schema)).rows() != static_cast<long>(n.classes.size())) std::abort();
 }
 
 bilevel::Summary solved(const std::string& optimizer_name, const std::string& path, bool resume, long steps) {

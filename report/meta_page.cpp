@@ -31,6 +31,12 @@ std::string with_error(const Reading& root) {
   return value.empty() || error.empty() ? value : fmt::format("{} ± {}", value, error);
 }
 
+/// Of the gradient at the end; older results have that of the probe alone.
+std::string verdict_of(const Reading& root) {
+  const std::string said = root.text_or_empty("verdict");
+  return said.empty() ? gradients_verdict(root) : said;
+}
+
 std::string headline(const Reading& root) {
   static const std::map<std::string, const char*> words{{"interrupted", "Learning was interrupted. "},
                                                         {"time-limit", "Learning ran out of its time. "},
@@ -49,12 +55,11 @@ std::string headline(const Reading& root) {
             : fmt::format("On {} its mean squared error is {} after {} each ({} without adapting).", tasks,
                           value, data ? counted(number_or_nan(*data, "shots"), "row") : "some rows", before);
   }
+  const std::string verdict = verdict_of(root);
+  if (!verdict.empty()) text += fmt::format("\n\nThe certificate of its gradient says {}.", verdict);
   const auto probe = root.find("probe");
   if (!probe) return text;
-  const auto certificate = probe->find("certificate");
-  const std::string verdict = certificate ? certificate->text_or_empty("verdict") : "";
   const std::string angle = angle_word(number_or_nan(*probe, "cosine"));
-  if (!verdict.empty()) text += fmt::format("\n\nThe certificate of its gradient says {}.", verdict);
   if (!angle.empty())
     text += fmt::format(
         " On {} it points within {} of a reference in double precision, settled to its last digits.",
@@ -78,7 +83,12 @@ Json facts_of(const Reading& root) {
   if (const auto bytes = root.find("bytes"))
     add_fact(facts, "Memory of the process",
              fmt::format("{} MiB", count_word(number_or_nan(*bytes, "process") / 0x1p20)));
-  add_status(facts, "Outcome", root.text_or_empty("status"));
+  const std::string status = root.text_or_empty("status"), verdict = verdict_of(root);
+  // Done is not yet right: the badge says no better than the verdict.
+  if (status == "converged")
+    verdict.empty() ? add_fact(facts, "Outcome", "all steps done") : add_status(facts, "Gradient", verdict);
+  else
+    add_status(facts, "Outcome", status);
   add_fact(facts, "Version", root.text_or_empty("version"));
   return facts;
 }
@@ -156,15 +166,24 @@ Json curve_chart(const Reading& task, std::size_t number) {
 
 Json picture_items(const Reading& task, const Reading& all, bool answered) {
   Json items = Json::array();
+  const auto names = task.find("classes");
+  const auto called = [&](const Reading& each, const char* key) {
+    const double which = number_or_nan(each, key);
+    return names && which >= 0 && which < static_cast<double>(names->size())
+               ? (*names)[static_cast<std::size_t>(which)].json().get<std::string>()
+               : word_or_empty(each, key);
+  };
   for (const Reading each : all) {
-    const std::string own = word_or_empty(each, "class");
+    const std::string own = called(each, "class");
     Json item{{"width", task.at("width").json()},
               {"height", task.at("height").json()},
               {"pixels", each.text("pixels")}};
-    item["caption"] = answered ? fmt::format("{}: {} → {}", own, word_or_empty(each, "before"),
-                                             word_or_empty(each, "after"))
-                               : fmt::format("class {}", own);
-    if (answered) item["status"] = own == word_or_empty(each, "after") ? "right" : "wrong";
+    item["caption"] = answered
+                          ? fmt::format("{}: {} → {}", own, called(each, "before"), called(each, "after"))
+                      : names ? own
+                              : fmt::format("class {}", own);
+    if (answered)
+      item["status"] = word_or_empty(each, "class") == word_or_empty(each, "after") ? "right" : "wrong";
     items.push_back(std::move(item));
   }
   return items;
@@ -227,14 +246,15 @@ void add_gradient(Json& sections, const Reading& root) {
                  doubtful = number_or_nan(*certified, "doubtful"),
                  untrusted = number_or_nan(*certified, "untrusted");
     if (trusted + doubtful + untrusted > 0) {
-      blocks.push_back(
-          text_block(fmt::format("While it learned {} were certified: {} trusted, {} doubtful, {} untrusted. "
-                                 "Few steps of adaptation leave a "
-                                 "task short of its minimum: a gradient that is then not trusted still leads "
-                                 "downhill as long as its angle to "
-                                 "the reference is small; more inner steps make it smaller.",
-                                 counted(trusted + doubtful + untrusted, "gradient"), count_word(trusted),
-                                 count_word(doubtful), count_word(untrusted))));
+      blocks.push_back(text_block(
+          fmt::format("While it learned {} were certified: {} trusted, {} doubtful, {} untrusted.{}",
+                      counted(trusted + doubtful + untrusted, "gradient"), count_word(trusted),
+                      count_word(doubtful), count_word(untrusted),
+                      trusted > doubtful + untrusted
+                          ? ""
+                          : " Steps that end before a task has settled leave it short of its minimum: a "
+                            "gradient that is then not trusted still leads downhill as long as its angle "
+                            "to the reference is small.")));
       if (const auto last = certified->find("last"))
         blocks.push_back(text_block("The last of them: " + last->text_or_empty("reason") + "."));
     }

@@ -46,17 +46,37 @@ void require_features(const data::Dataset& rows, const TaskForm& form) {
                                    rows.features(), form.input[0]));
 }
 
+/// As data::read, without its hints, which name options of other commands.
+data::Dataset read_rows(const std::string& path, const data::ReadOptions& reading, long inputs,
+                        const data::Schema* schema = nullptr) {
+  if (std::filesystem::is_directory(path))
+    throw InvalidInput(
+        fmt::format("{}: this is a folder, and the learner takes rows of numbers: name a table (CSV) with {} "
+                    "column{} of inputs{}",
+                    path, inputs, inputs == 1 ? "" : "s", schema ? "" : ", then one of what to predict"));
+  try {
+    return data::read(path, reading, schema);
+  } catch (const InvalidInput& error) {
+    const std::string said = error.what();
+    throw InvalidInput(
+        fmt::format("{}; the learner takes a table of numbers (CSV) with {} column{} of inputs{}",
+                    said.substr(0, said.find(';')), inputs, inputs == 1 ? "" : "s",
+                    schema ? ", named as in the file that it adapts to" : ", then one of what to predict"));
+  }
+}
+
 /// Adapts to rows of x and y; answers further x, or a grid between the first and the last where none are
 /// given.
 std::string adapt_to_rows(const AdaptArguments& a, const SavedLearner& learner, Adapted& adapted) {
   data::ReadOptions reading;
   reading.storage = data::Storage::dense;
-  const data::Dataset known = data::read(a.known, reading);
+  const auto inputs = static_cast<long>(learner.form.input[0]);
+  const data::Dataset known = read_rows(a.known, reading, inputs);
   require_features(known, learner.form);
   Tasks task{rows_of(known.dense_rows()), target_of(known), {}, {}};
   if (!a.fresh.empty()) {
     reading.target_optional = true;
-    const data::Dataset fresh = data::read(a.fresh, reading, &known.schema);
+    const data::Dataset fresh = read_rows(a.fresh, reading, inputs, &known.schema);
     require_features(fresh, learner.form);
     task.query_x = rows_of(fresh.dense_rows());
   } else {
@@ -92,6 +112,10 @@ std::string adapt_to_pictures(const AdaptArguments& a, const SavedLearner& learn
     throw InvalidInput(
         fmt::format("{}: this learner looks at pictures of {} colours, and those of files are grey",
                     a.learner, learner.form.input[0]));
+  if (!std::filesystem::is_directory(a.known))
+    throw InvalidInput(fmt::format(
+        "{}: {}, and the learner takes pictures: name a folder with a folder of pictures for each class",
+        a.known, std::filesystem::exists(a.known) ? "this is a file" : "there is no such folder"));
   data::PicturesOptions reading{.height = learner.form.input[1], .width = learner.form.input[2]};
   // As those that it was learned from, where these had to be inverted: the few of a task may not show it.
   if (learner.inverted) reading.paper = data::Paper::white;

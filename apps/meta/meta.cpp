@@ -5,6 +5,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <bilevel/gradient/estimator_choice.hpp>
 #include <bilevel/learning/meta_learn.hpp>
 #include <bilevel/learning/picture_tasks.hpp>
 #include <bilevel/version.hpp>
@@ -25,6 +26,7 @@ namespace {
 
 using bilevel::InvalidInput;
 using bilevel::Status;
+using bilevel::Verdict;
 using namespace bilevel::learning;
 
 struct MetaArguments {
@@ -50,6 +52,30 @@ at::Device device_of(const std::string& text) {
   } catch (const c10::Error&) {
     throw InvalidInput(fmt::format("--device {} must be cpu, cuda or cuda:N", text));
   }
+}
+
+/// Options that were given and mean nothing here, by the rule of the other commands.
+void refuse_idle(const CLI::App& command, const MetaArguments& a) {
+  const auto refuse = [&](bool idle, std::initializer_list<const char*> flags, std::string_view why) {
+    for (const char* flag : flags)
+      if (idle && command.count(flag) > 0) throw InvalidInput(fmt::format("meta: {} {}", flag, why));
+  };
+  const bool curves = a.data == "sinusoids";
+  refuse(curves, {"--ways", "--no-rotations", "--size", "--test-share", "--filters", "--blocks"},
+         "is for pictures, and sinusoids are rows of numbers");
+  refuse(!curves, {"--layers"},
+         "is for tasks of numbers: the network for pictures has --blocks, of --filters each");
+  refuse(!curves && !omniglot_files(a.data).empty(), {"--size", "--test-share"},
+         "is for folders of class folders: Omniglot has a size and test classes of its own");
+  const LearnerKind kind = a.options.learner.kind;
+  refuse(kind != LearnerKind::center, {"--strengths"}, "is for --learner center");
+  refuse(kind != LearnerKind::hypernetwork, {"--embedding"}, "is for --learner hypernetwork");
+  const bilevel::EstimatorChoice estimator = bilevel::estimator_named(a.options.estimator);
+  refuse(!bilevel::nudges(estimator), {"--beta"}, "is for the ep-… estimators");
+  refuse(!a.options.estimator.starts_with("implicit-"), {"--adjoint-steps"},
+         "is for the implicit-… estimators, which solve for an adjoint");
+  refuse(bilevel::differentiates_steps(estimator), {"--inner-tolerance"},
+         "is for estimators that want tasks settled, not for those that differentiate so many steps");
 }
 
 /// Names become what they name.
@@ -90,9 +116,12 @@ void print_head(const TaskData& data, const MetaOptions& o) {
         data.training_classes, data.test_classes, form.outputs, form.support / form.outputs, form.query);
   else
     say("{}: {} rows to adapt to, {} to be judged by\n", data.source, form.support, form.query);
-  say("{}: {} numbers shared, {} adapted by a task; {}, {} steps of {}, {} tasks a step, on {}\n\n",
-      name(o.learner.kind), learner.shared_parameters(), learner.adapted_parameters(), o.estimator,
-      o.adaptation.inner_steps, o.adaptation.inner, o.tasks, o.device.str());
+  const std::string inner = o.adaptation.inner_steps > 0
+                                ? fmt::format("{} steps of {}", o.adaptation.inner_steps, o.adaptation.inner)
+                                : fmt::format("{} to {:g}", o.adaptation.inner, o.adaptation.inner_tolerance);
+  say("{}: {} numbers shared, {} adapted by a task\n", name(o.learner.kind), learner.shared_parameters(),
+      learner.adapted_parameters());
+  say("{} steps of {} tasks: {}, {}; on {}\n\n", o.steps, o.tasks, o.estimator, inner, o.device.str());
   say("   step  training loss  {:>16}  inner residual  outer gradient     time\n",
       form.classes ? "test accuracy" : "test error");
   std::fflush(stdout);
@@ -119,15 +148,30 @@ void print_point(const MetaPoint& p, bool classes) {
 
 void print_end(const MetaLearned& r, bool classes) {
   say("\n");
-  print_entry("run", fmt::format("{}: {}", name(r.status), as_flags(r.message)),
-              r.status == Status::converged ? Colour::green : Colour::red);
+  const std::optional<Verdict> verdict = r.verdict();
+  const bool done = r.status == Status::converged, believed = !verdict || *verdict == Verdict::trusted;
+  print_entry("run",
+              !done ? fmt::format("{}: {}", name(r.status), as_flags(r.message))
+                    : fmt::format("{}{}", r.message,
+                                  believed ? "" : fmt::format("; the gradient is {}", name(*verdict))),
+              !done      ? Colour::red
+              : believed ? Colour::green
+                         : Colour::yellow);
+  const auto adapted = [&] {
+    if (!std::isnan(r.test.value))
+      return fmt::format("{} on {} tasks", measure(r.test, classes), r.test.tasks);
+    return fmt::format("none: adapting to {} tasks does not end in numbers", r.test.tasks);
+  };
   print_entry(classes ? "test accuracy" : "test error",
-              fmt::format("{} on {} tasks ({} without adapting)", measure(r.test, classes), r.test.tasks,
-                          measure(r.test_before, classes)));
+              fmt::format("{} ({} without adapting)", adapted(), measure(r.test_before, classes)));
   if (r.probe) {
-    print_entry("gradient",
-                fmt::format("cosine {:.5f} to a tight reference on {} tasks, relative error {:.2g}",
-                            r.probe->cosine, r.probe->tasks, r.probe->relative_error));
+    print_entry(
+        "gradient",
+        std::isnan(r.probe->cosine)
+            ? fmt::format("not known beside a tight reference on {} tasks: one of the two is not finite",
+                          r.probe->tasks)
+            : fmt::format("cosine {:.5f} to a tight reference on {} tasks, relative error {:.2g}",
+                          r.probe->cosine, r.probe->tasks, r.probe->relative_error));
     print_certificate(r.probe->certificate);
   }
   if (r.certified.count() > 0)
@@ -143,8 +187,9 @@ void print_end(const MetaLearned& r, bool classes) {
   for (const std::string& warning : r.warnings) print_entry("warning", as_flags(warning), Colour::yellow);
 }
 
-int run(MetaArguments& a) {
+int run(const CLI::App& command, MetaArguments& a) {
   resolve_names(a);
+  refuse_idle(command, a);
   require_outputs("meta", {a.json, a.report, a.save, a.checkpoint}, {});
   Progress progress;
   progress.show("reading the data");
@@ -185,7 +230,8 @@ int run(MetaArguments& a) {
                  {a.json, [&] { return json_text(j); }},
                  {a.report, [&] { return report::render(report::meta_page(j)); }}});
   if (!unfinished(result.status)) place.forget();
-  return result.status == Status::converged ? ok : no;
+  const bool believed = result.verdict().value_or(Verdict::trusted) == Verdict::trusted;
+  return result.status == Status::converged && believed ? ok : no;
 }
 
 void add_task_options(CLI::App& command, MetaArguments& a) {
@@ -236,16 +282,20 @@ void add_method_options(CLI::App& command, MetaArguments& a) {
            "NAME")
       ->capture_default_str();
   method.add("--beta", o.beta, "Strength of the nudge of ep-… (default: a hundredth, a task)", "X");
-  method.add(
-      "--inner", o.adaptation.inner,
-      "Steps of adaptation: barzilai-borwein (default), gradient-descent, heavy-ball, nesterov or adam",
-      "NAME");
-  method.number("--inner-steps", o.adaptation.inner_steps, "Of adaptation");
+  method.add("--inner", o.adaptation.inner,
+             "Steps of adaptation: lbfgs (default), barzilai-borwein (a center of layers), gradient-descent, "
+             "heavy-ball, "
+             "nesterov or adam",
+             "NAME");
+  method.number("--inner-steps", o.adaptation.inner_steps,
+                "So many of them (default: until tasks have settled)");
+  method.number("--inner-tolerance", o.adaptation.inner_tolerance, "Inner gradient of a settled task (1e-3)");
   method.number("--inner-rate", o.adaptation.inner_rate, "Length of such a step, or of the first one");
-  method.number("--adjoint-steps", o.adjoint_steps, "Most iterations of the second phase");
-  method.number("--tasks", o.tasks, "Side by side in each step");
-  method.number("--steps", o.steps, "Of what is shared, by Adam");
-  method.number("--learning-rate", o.learning_rate, "Where it starts; falls to 0 along half a cosine");
+  method.number("--adjoint-steps", o.adjoint_steps, "Most iterations of the second phase (100)");
+  method.number("--tasks", o.tasks, "Side by side in each step (25; pictures: 16)");
+  method.number("--steps", o.steps, "Of what is shared, by Adam (3000; pictures: 4000)");
+  method.number("--learning-rate", o.learning_rate,
+                "Where it starts (3e-3; pictures: 2e-3); falls to 0 along half a cosine");
   method.number("--clip", o.clip, "Outer gradients are shortened to this length (10)");
   method.number("--test-tasks", o.test_tasks, "On which the result is tested (1000)");
   method.number("--looks", o.looks, "At a tenth of these, while it learns (20)");
@@ -290,7 +340,7 @@ std::function<int()> add_meta(CLI::App& program) {
   return [a, adapt, &command] {
     if (command.got_subcommand("adapt")) return adapt();
     a->command_line = command_line();
-    return run(*a);
+    return run(command, *a);
   };
 }
 

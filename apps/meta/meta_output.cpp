@@ -67,6 +67,10 @@ Json picture_task(const ShownTask& s) {
 
 Json shown_task(const ShownTask& s, bool classes) {
   Json j = classes ? picture_task(s) : curve_task(s);
+  if (!s.classes.empty()) {
+    j["classes"] = Json::array();
+    for (const std::string& each : s.classes) j["classes"].push_back(bilevel::as_utf8(each));
+  }
   j["judged_before"] = number(s.judged_before);
   j["judged_after"] = number(s.judged_after);
   return j;
@@ -113,19 +117,21 @@ Json meta_result(const std::string& command_line, const MetaOptions& o, const Ta
                   {"embedding", l.kind == LearnerKind::hypernetwork ? Json(l.embedding) : Json(nullptr)},
                   {"shared_parameters", learner.shared_parameters()},
                   {"adapted_parameters", learner.adapted_parameters()}};
-  j["settings"] = {{"estimator", o.estimator},
-                   {"beta", o.beta},
-                   {"inner", o.adaptation.inner},
-                   {"inner_steps", o.adaptation.inner_steps},
-                   {"inner_rate", o.adaptation.inner_rate},
-                   {"adjoint_steps", o.adjoint_steps},
-                   {"adjoint_tolerance", o.adjoint_tolerance},
-                   {"tasks", o.tasks},
-                   {"steps", o.steps},
-                   {"learning_rate", o.learning_rate},
-                   {"clip", o.clip},
-                   {"device", o.device.str()},
-                   {"seed", o.seed}};
+  j["settings"] = {
+      {"estimator", o.estimator},
+      {"beta", o.beta},
+      {"inner", o.adaptation.inner},
+      {"inner_steps", o.adaptation.inner_steps > 0 ? Json(o.adaptation.inner_steps) : Json(nullptr)},
+      {"inner_tolerance", o.adaptation.inner_tolerance},
+      {"inner_rate", o.adaptation.inner_rate},
+      {"adjoint_steps", o.adjoint_steps},
+      {"adjoint_tolerance", o.adjoint_tolerance},
+      {"tasks", o.tasks},
+      {"steps", o.steps},
+      {"learning_rate", o.learning_rate},
+      {"clip", o.clip},
+      {"device", o.device.str()},
+      {"seed", o.seed}};
   const std::string measure = form.classes ? "test_accuracy" : "test_error";
   j[measure] = number(r.test.value);
   j[measure + "_standard_error"] = number(r.test.standard_error);
@@ -145,6 +151,7 @@ Json meta_result(const std::string& command_line, const MetaOptions& o, const Ta
                     {"inner_residual", number(r.probe->reference_residual)},
                     {"adjoint_residual", number(r.probe->reference_adjoint_residual)},
                     {"certificate", describe(r.probe->reference_certificate)}}}};
+  j["verdict"] = r.verdict() ? Json(name(*r.verdict())) : Json(nullptr);
   j["certified"] = {{"trusted", r.certified.trusted},
                     {"doubtful", r.certified.doubtful},
                     {"untrusted", r.certified.untrusted},

@@ -1,5 +1,7 @@
 #include <bilevel/learning/adaptation.hpp>
 
+#include <cmath>
+
 #include <bilevel/impl.hpp>
 #include <bilevel/torch/algorithms.hpp>
 
@@ -15,6 +17,18 @@ torch::Start begin(const Learner& learner, const Tasks& tasks, const Tensors& th
   Tensors own;
   for (const Tensor& each : theta) own.push_back(each.detach().to(like));
   return {Tensors{at::zeros(learner.phi_shape(tasks.size()), like)}, own};
+}
+
+void require_tasks(Index size, long tasks, double first) {
+  Violations v("adaptation");
+  v.require(tasks >= 1 && size % tasks == 0, "tasks", tasks,
+            fmt::format("must divide the {} numbers of phi", size));
+  v.positive("first", first).throw_if_any();
+}
+
+/// Of every task: tasks × 1.
+Tensor dots(const Tensor& a, const Tensor& b) {
+  return (a * b).sum(1, true);
 }
 
 }  // namespace
@@ -47,14 +61,17 @@ torch::Losses<V> prepared_adaptation(const Learner& learner, const Tasks& tasks,
 }
 
 template <Vector V>
-UnwatchedSteps<V>::UnwatchedSteps(Problem<V>& problem, long steps, double tolerance)
+UnwatchedSteps<V>::UnwatchedSteps(Problem<V>& problem, const StepLimits& limits)
     : problem_(problem),
-      steps_(steps),
-      tolerance_(tolerance),
+      limits_(limits),
       nudged_(problem),
       state_(problem.initial_phi()),
       nudge_(Space<V>::zeros_like(state_.phi)) {
-  Violations("adaptation").at_least("steps", steps, 1).not_negative("tolerance", tolerance).throw_if_any();
+  Violations("adaptation")
+      .at_least("steps", limits.steps, 0)
+      .not_negative("tolerance", limits.tolerance)
+      .at_least("look_every", limits.look_every, 0)
+      .throw_if_any();
 }
 
 template <Vector V>
@@ -65,12 +82,18 @@ Solution<V> UnwatchedSteps<V>::solve(const V& theta, double beta, const V& start
   nudged_.cost() = {};
   state_.restart(start);
   std::optional<Stop> stop = begin(nudged_, state_);
-  while (!stop && state_.iteration < steps_) {
+  const auto may_end = [&] {
+    if (limits_.look_every == 0 || state_.iteration % limits_.look_every != 0) return false;
+    const double left = norm(state_.gradient);
+    return left <= limits_.tolerance || !std::isfinite(left);
+  };
+  while (!stop && state_.iteration < limits_.steps) {
     problem_.residual(state_.phi, theta, state_.gradient);
     if (beta != 0) {
       problem_.outer(state_.phi, theta, {.phi = &nudge_});
       Space<V>::axpy(beta, nudge_, state_.gradient);
     }
+    if (may_end()) break;
     stop = advance(nudged_, state_);
     ++state_.iteration;
   }
@@ -80,13 +103,15 @@ Solution<V> UnwatchedSteps<V>::solve(const V& theta, double beta, const V& start
   solution.phi = duplicate(state_.phi);
   solution.value = state_.value;
   solution.residual_norm = state_.gradient_norm;
-  solution.tolerance = tolerance_;
+  solution.tolerance = limits_.tolerance;
   solution.iterations = state_.iteration;
-  const bool settled = !stop && state_.gradient_norm <= tolerance_;
+  const bool settled = !stop && state_.gradient_norm <= limits_.tolerance;
   solution.status = stop ? stop->status : settled ? Status::converged : Status::iteration_limit;
-  solution.message = stop ? stop->message
-                          : fmt::format("{} steps; value {:.6g}, gradient norm {:.3g} (settled at {:.3g})",
-                                        state_.iteration, state_.value, state_.gradient_norm, tolerance_);
+  solution.message =
+      stop ? stop->message
+           : fmt::format("{} steps; value {:.6g}, gradient norm {:.3g} (settled at {:.3g})", state_.iteration,
+                         state_.value, state_.gradient_norm, limits_.tolerance);
+  if (std::getenv("DBG")) std::fprintf(stderr, "IT %ld %.3g\n", (long)state_.iteration, state_.gradient_norm);
   solution.cost = nudged_.cost();
   solution.cost.inner_gradients += state_.iteration;
   if (beta != 0) solution.cost.outer_gradients += state_.iteration;
@@ -96,8 +121,8 @@ Solution<V> UnwatchedSteps<V>::solve(const V& theta, double beta, const V& start
 }
 
 template <Vector V>
-FixedSteps<V>::FixedSteps(Problem<V>& problem, const InnerChoice& step, long steps, double tolerance)
-    : UnwatchedSteps<V>(problem, steps, tolerance), step_(make_step<V>(step)) {
+FixedSteps<V>::FixedSteps(Problem<V>& problem, const InnerChoice& step, const StepLimits& limits)
+    : UnwatchedSteps<V>(problem, limits), step_(make_step<V>(step)) {
   if (!step_->differentiable())
     throw InvalidInput(fmt::format(
         "{} looks at its numbers on the way, and a fixed number of steps is taken without a look: take "
@@ -112,14 +137,9 @@ std::optional<Stop> FixedSteps<V>::begin(Nudged<V>& nudged, State<V>& state) {
 }
 
 template <Vector V>
-TaskwiseDescent<V>::TaskwiseDescent(Problem<V>& problem, long tasks, long steps, double first,
-                                    double tolerance)
-    : UnwatchedSteps<V>(problem, steps, tolerance), tasks_(tasks), first_(first) {
-  const Index size = Space<V>::size(problem.initial_phi());
-  Violations v("adaptation");
-  v.require(tasks >= 1 && size % tasks == 0, "tasks", tasks,
-            fmt::format("must divide the {} numbers of phi", size));
-  v.positive("first", first).throw_if_any();
+TaskwiseDescent<V>::TaskwiseDescent(Problem<V>& problem, long tasks, double first, const StepLimits& limits)
+    : UnwatchedSteps<V>(problem, limits), tasks_(tasks), first_(first) {
+  require_tasks(Space<V>::size(problem.initial_phi()), tasks, first);
 }
 
 template <Vector V>
@@ -153,6 +173,63 @@ std::optional<Stop> TaskwiseDescent<V>::advance(Nudged<V>&, State<V>& state) {
   return {};
 }
 
+template <Vector V>
+TaskwiseLbfgs<V>::TaskwiseLbfgs(Problem<V>& problem, long tasks, double first, const StepLimits& limits)
+    : UnwatchedSteps<V>(problem, limits), tasks_(tasks), first_(first) {
+  require_tasks(Space<V>::size(problem.initial_phi()), tasks, first);
+}
+
+template <Vector V>
+std::optional<Stop> TaskwiseLbfgs<V>::begin(Nudged<V>&, State<V>&) {
+  pairs_.clear();
+  scale_ = moved_ = gradient_ = Tensor();
+  return {};
+}
+
+/// −H·gradient by the two loops over what is remembered.
+template <Vector V>
+Tensor TaskwiseLbfgs<V>::direction(const Tensor& gradient) const {
+  Tensor way = gradient.neg();
+  Tensors shares(pairs_.size());
+  for (std::size_t i = pairs_.size(); i-- > 0;) {
+    shares[i] = dots(pairs_[i].moved, way).mul_(pairs_[i].inverse);
+    way.addcmul_(pairs_[i].turned, shares[i], -1);
+  }
+  way.mul_(scale_);
+  for (std::size_t i = 0; i < pairs_.size(); ++i)
+    way.addcmul_(pairs_[i].moved, shares[i] - dots(pairs_[i].turned, way).mul_(pairs_[i].inverse));
+  return way;
+}
+
+template <Vector V>
+std::optional<Stop> TaskwiseLbfgs<V>::advance(Nudged<V>&, State<V>& state) {
+  const at::NoGradGuard guard;
+  Tensor phi = torch::tensor_of(state.phi).view({tasks_, -1});
+  const Tensor gradient = torch::tensor_of(state.gradient).view({tasks_, -1});
+  if (!moved_.defined()) {
+    moved_ = gradient * (-first_ * gradient.norm(2, {1}, true).clamp_min(1).reciprocal());
+    scale_ = at::ones_like(moved_.narrow(1, 0, 1));
+  } else {
+    constexpr double least = 1e-10;
+    Tensor turned = gradient - gradient_;
+    const Tensor bend = dots(moved_, turned), square = dots(turned, turned);
+    const Tensor seen = bend > least * dots(moved_, moved_);
+    scale_ = at::where(seen, bend / square, scale_);
+    if (pairs_.size() == most_pairs) pairs_.erase(pairs_.begin());
+    pairs_.push_back({moved_, std::move(turned), at::where(seen, bend.reciprocal(), at::zeros_like(bend))});
+    const Tensor way = direction(gradient), length = moved_.norm(2, {1}, true);
+    const Tensor capped =
+        way * (length_growth * length / way.norm(2, {1}, true).clamp_min(1e-30)).clamp_max(1);
+    // The trapezoidal rule of the slopes at both ends of the last step, bend apart: has the loss risen on it?
+    const Tensor slope = dots(gradient, moved_);
+    const Tensor risen = seen.logical_and(2 * slope > bend);
+    moved_ = at::where(risen, moved_ * (-slope / bend).clamp_min(-1), capped);
+  }
+  gradient_ = gradient.clone();
+  phi.add_(moved_);
+  return {};
+}
+
 template torch::Losses<Tensor> adaptation(const Learner&, const Tasks&, const Tensors&, torch::LossesOptions);
 template torch::Losses<torch::SingleTensor> adaptation(const Learner&, const Tasks&, const Tensors&,
                                                        torch::LossesOptions);
@@ -164,5 +241,7 @@ template class FixedSteps<Tensor>;
 template class FixedSteps<torch::SingleTensor>;
 template class TaskwiseDescent<Tensor>;
 template class TaskwiseDescent<torch::SingleTensor>;
+template class TaskwiseLbfgs<Tensor>;
+template class TaskwiseLbfgs<torch::SingleTensor>;
 
 }  // namespace bilevel::learning

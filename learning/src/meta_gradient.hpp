@@ -23,9 +23,18 @@ class MetaGradient {
   const Tasks& tasks() const { return tasks_; }
 
   /// Of the mean loss of the tasks; the certificate is left out.
-  Estimate<SingleTensor> estimate(const Tensor& theta);
-  /// The same with a certificate, of ∇θ itself. Slower.
-  Estimate<SingleTensor> certified(const Tensor& theta);
+  /// `number`: of the step, for what is drawn at random.
+  Estimate<SingleTensor> estimate(const Tensor& theta, long number = 0);
+  /// By implicit differentiation in double precision, at the state that the tasks settle in from where this
+  /// gradient's have ended: of it the certificate speaks that is proven of the reference, its bound longer by
+  /// what lies between the two. Slower.
+  struct Beside {
+    Estimate<Tensor> reference;
+    std::string settled;  ///< how its first phase went
+    double distance = unknown;
+    Certificate certificate;  ///< of the gradient that was used
+  };
+  Beside beside_reference(const Tensor& theta, const Estimate<SingleTensor>& used);
   /// Adapts alone.
   Solution<SingleTensor> adapt(const Tensor& theta);
   /// Answers to the queries at this φ, after `adapt`, and those at φ = 0.
@@ -43,7 +52,7 @@ class MetaGradient {
     std::unique_ptr<UnwatchedSteps<SingleTensor>> inner;
     std::unique_ptr<Estimator<SingleTensor>> estimator;
   };
-  Method method(torch::Losses<SingleTensor>& problem, bool certificate) const;
+  Method method(long number) const;
   /// What adaptation reads at this θ, as one row; the parts with a graph back to θ if that is wanted.
   SingleTensor prepare(const Tensor& theta, bool with_graph);
 
@@ -52,8 +61,8 @@ class MetaGradient {
   Tasks tasks_;
   Shapes shapes_;
   Tensors leaves_, prepared_;
-  std::unique_ptr<torch::Losses<SingleTensor>> problem_, whole_;
-  Method fast_, certifying_;
+  std::unique_ptr<torch::Losses<SingleTensor>> problem_;
+  Method fast_;
   std::unique_ptr<TaskPhases<SingleTensor>>
       phases_;  // null where tasks of this kind have no loops of their own
 };

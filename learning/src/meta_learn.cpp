@@ -54,6 +54,7 @@ class LearningRun {
   Tensor begin() const { return in_a_row(learner_.initial_theta(o_.seed)).to(o_.device, at::kFloat); }
   bool step();
   void move(const Tensor& gradient);
+  MetaGradient& certified_by();
   void certify();
   bool look();
   void remember();
@@ -80,6 +81,7 @@ class LearningRun {
   const Learner learner_;
   Tensor theta_, first_, second_;
   MetaGradient gradient_;
+  std::unique_ptr<MetaGradient> few_;
   KeptLearning kept_;
   MetaLearned result_;
   std::vector<double> step_seconds_;
@@ -117,7 +119,7 @@ bool LearningRun::diverge(const std::string& why) {
 bool LearningRun::step() {
   const Stopwatch watch;
   gradient_.set_tasks(data_.training->draw(o_.tasks, training_number(o_.seed, kept_.step)));
-  const Estimate<SingleTensor> e = gradient_.estimate(theta_);
+  const Estimate<SingleTensor> e = gradient_.estimate(theta_, kept_.step);
   const double residual = gradient_.residual(), length = norm(e.gradient);
   if (!std::isfinite(e.outer_value) || !std::isfinite(length))
     return diverge(fmt::format("{} ({})", name(e.status), e.message));
@@ -132,15 +134,32 @@ bool LearningRun::step() {
   return true;
 }
 
+/// A reference in double precision passes all pictures dozens of times: four tasks of the step are looked at.
+MetaGradient& LearningRun::certified_by() {
+  constexpr long most = 4;
+  if (!learner_.form().pictures() || o_.tasks <= most) return gradient_;
+  const Tasks tasks = gradient_.tasks().first(most);
+  if (few_) {
+    few_->set_tasks(tasks);
+  } else {
+    MetaOptions few = o_;
+    few.tasks = most;
+    few.beta *= static_cast<double>(most) / static_cast<double>(o_.tasks);
+    few_ = std::make_unique<MetaGradient>(learner_, few, tasks, theta_);
+  }
+  return *few_;
+}
+
 void LearningRun::certify() {
   const Stopwatch watch;
-  const Estimate<SingleTensor> e = gradient_.certified(theta_);
+  MetaGradient& own = certified_by();
+  const Certificate certificate = own.beside_reference(theta_, own.estimate(theta_, kept_.step)).certificate;
   CertifiedMetaGradients& all = kept_.certified;
-  long& count = e.certificate.verdict == Verdict::trusted    ? all.trusted
-                : e.certificate.verdict == Verdict::doubtful ? all.doubtful
-                                                             : all.untrusted;
+  long& count = certificate.verdict == Verdict::trusted    ? all.trusted
+                : certificate.verdict == Verdict::doubtful ? all.doubtful
+                                                           : all.untrusted;
   ++count;
-  all.last = e.certificate;
+  all.last = certificate;
   all.seconds += watch.seconds();
 }
 
@@ -188,6 +207,8 @@ void LearningRun::take_up() {
   if (kept_.step > o_.steps)
     throw InvalidInput(
         fmt::format("{}: it has {} steps already, and `steps` is {}", c_.checkpoint, kept_.step, o_.steps));
+  if (kept_.good_theta.size() != kept_.theta.size())
+    throw InvalidInput(fmt::format("{}: it is damaged; begin anew without resuming", c_.checkpoint));
   read_into(kept_.theta, theta_);
   read_into(kept_.first_moment, first_);
   read_into(kept_.second_moment, second_);
@@ -259,15 +280,22 @@ MetaLearned LearningRun::run() {
 
 }  // namespace
 
+std::optional<Verdict> MetaLearned::verdict() const {
+  if (probe) return probe->certificate.verdict;
+  if (certified.last) return certified.last->verdict;
+  return {};
+}
+
 std::string run_identity(const TaskData& data, const MetaOptions& o) {
   const LearnerOptions& l = o.learner;
   return fmt::format(
       "meta {} {} layers={} filters={} blocks={} unit={} strengths={} strength={} embedding={} {} beta={} "
-      "adjoint={} {} inner={} {} {} tasks={} steps={} rate={} clip={} looks={} test={} seed={}",
+      "adjoint={} {} inner={} {} {} {} tasks={} steps={} rate={} clip={} looks={} test={} seed={}",
       data.fingerprint, name(l.kind), fmt::join(l.layers, "-"), l.filters, l.blocks,
       l.unit ? name(*l.unit) : "", name(l.strengths), l.strength, l.embedding, o.estimator, o.beta,
       o.adjoint_steps, o.adjoint_tolerance, o.adaptation.inner, o.adaptation.inner_steps,
-      o.adaptation.inner_rate, o.tasks, o.steps, o.learning_rate, o.clip, o.looks, o.test_tasks, o.seed);
+      o.adaptation.inner_tolerance, o.adaptation.inner_rate, o.tasks, o.steps, o.learning_rate, o.clip,
+      o.looks, o.test_tasks, o.seed);
 }
 
 MetaLearned meta_learn(const TaskData& data, const MetaOptions& options, const MetaControl& control) {

@@ -22,16 +22,15 @@ MetaOptions resolve(MetaOptions o, const TaskForm& form) {
   o.validate().throw_if_any();
   const Learner learner(o.learner, form);
   o.learner = learner.options();
-  // Nudged phases are told from free ones once these have settled.
-  if (o.adaptation.inner_steps == 0 && nudges(estimator_named(o.estimator))) o.adaptation.inner_steps = 60;
-  if (o.adaptation.inner.empty() && differentiates_steps(estimator_named(o.estimator)))
-    o.adaptation.inner = "nesterov";
+  if (differentiates_steps(estimator_named(o.estimator))) {
+    if (o.adaptation.inner.empty()) o.adaptation.inner = "nesterov";
+    if (o.adaptation.inner_steps == 0) o.adaptation.inner_steps = 20;
+  }
   o.adaptation = resolve(o.adaptation, learner);
-  const bool heads = o.learner.kind == LearnerKind::heads;
   if (o.tasks == 0) o.tasks = form.pictures() ? 16 : 25;
   if (o.steps == 0) o.steps = form.pictures() ? 4000 : 3000;
   if (o.learning_rate == 0) o.learning_rate = form.pictures() ? 2e-3 : 3e-3;
-  if (o.adjoint_steps == 0) o.adjoint_steps = heads ? 16 : 15;
+  if (o.adjoint_steps == 0) o.adjoint_steps = 100;
   if (o.adjoint_tolerance == 0) o.adjoint_tolerance = 1e-3;
   // The outer loss is a mean over the tasks, of which each takes its share of the nudge.
   if (o.beta == 0) o.beta = 0.01 * static_cast<double>(o.tasks);

@@ -41,7 +41,7 @@ class PictureTasks final : public TaskSource {
  public:
   PictureTasks(const PictureClasses& classes, const PictureTaskOptions& o, long queries, bool turned,
                std::uint64_t stream)
-      : o_(o), queries_(queries), turns_(turned ? 4 : 1), stream_(stream) {
+      : o_(o), names_(classes.names), queries_(queries), turns_(turned ? 4 : 1), stream_(stream) {
     form_ = {.input = {1, classes.height, classes.width},
              .outputs = o.ways,
              .classes = true,
@@ -72,10 +72,20 @@ class PictureTasks final : public TaskSource {
 
   const TaskForm& form() const override { return form_; }
 
+  std::vector<std::string> class_names(std::uint64_t number) const override {
+    Engine engine = engine_of(number);
+    std::vector<std::int64_t> drawn;
+    draw_distinct(engine, o_.ways, classes() * static_cast<std::uint64_t>(turns_), drawn);
+    std::vector<std::string> names;
+    for (const std::int64_t each : drawn)
+      if (const auto which = static_cast<std::size_t>(each) % classes(); which < names_.size())
+        names.push_back(names_[which]);
+    return names;
+  }
+
   Tasks draw(long count, std::uint64_t number) const override {
-    std::seed_seq seeds{stream_, number & 0xffffffffU, number >> 32};
-    Engine engine(seeds);
-    const auto classes = static_cast<std::uint64_t>(first_.size() - 1);
+    Engine engine = engine_of(number);
+    const std::uint64_t classes = this->classes();
     std::vector<std::int64_t> support, query, of_task, of_class;
     for (long t = 0; t < count; ++t) {
       of_task.clear();
@@ -102,7 +112,14 @@ class PictureTasks final : public TaskSource {
   }
 
  private:
+  Engine engine_of(std::uint64_t number) const {
+    std::seed_seq seeds{stream_, number & 0xffffffffU, number >> 32};
+    return Engine(seeds);
+  }
+  std::uint64_t classes() const { return first_.size() - 1; }
+
   PictureTaskOptions o_;
+  std::vector<std::string> names_;
   long queries_, turns_;
   std::uint64_t stream_;
   TaskForm form_;
@@ -180,18 +197,20 @@ PictureClasses read_idx_classes(const std::string& path, Index of_class, std::st
   return classes;
 }
 
-/// The file of Omniglot's with this word in its name; empty where there is none.
-std::string omniglot_file(const std::string& folder, std::string_view word) {
+}  // namespace
+
+std::vector<std::string> omniglot_files(const std::string& folder) {
+  std::vector<std::string> found(2);
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string();
-    if (name.find(word) != std::string::npos && name.find("idx3") != std::string::npos)
-      return entry.path().string();
+    if (name.find("idx3") == std::string::npos) continue;
+    if (name.find("background") != std::string::npos) found[0] = entry.path().string();
+    if (name.find("evaluation") != std::string::npos) found[1] = entry.path().string();
   }
-  return {};
+  if (found[0].empty() || found[1].empty()) found.clear();
+  return found;
 }
-
-}  // namespace
 
 TaskData picture_tasks(const PictureClasses& training, const PictureClasses& test, const std::string& source,
                        const PictureTaskOptions& options) {
@@ -222,16 +241,16 @@ TaskData picture_tasks(const std::string& folder, const PictureTaskOptions& opti
   options.validate().throw_if_any();
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error))
-    throw InvalidInput(
-        fmt::format("{}: there is no such folder; name one of class folders with pictures, the one "
-                    "with Omniglot's IDX files, or sinusoids",
-                    folder));
-  const std::string background = omniglot_file(folder, "background"),
-                    evaluation = omniglot_file(folder, "evaluation");
-  if (!background.empty() && !evaluation.empty()) {
+    throw InvalidInput(fmt::format(
+        "{}: {}; name one of class folders with pictures, the one "
+        "with Omniglot's IDX files, or sinusoids",
+        folder,
+        std::filesystem::exists(folder, error) ? "this is a file, and tasks are drawn from a folder"
+                                               : "there is no such folder"));
+  if (const auto files = omniglot_files(folder); !files.empty()) {
     constexpr Index drawers = 20;
-    return picture_tasks(read_idx_classes(background, drawers, "background character"),
-                         read_idx_classes(evaluation, drawers, "evaluation character"), folder, options);
+    return picture_tasks(read_idx_classes(files[0], drawers, "character"),
+                         read_idx_classes(files[1], drawers, "character"), folder, options);
   }
   const data::ClassPictures all =
       data::read_class_pictures(folder, {.height = options.height, .width = options.width});

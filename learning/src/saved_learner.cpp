@@ -20,7 +20,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view taskwise = "barzilai-borwein";
+/// What looks at its numbers on the way: neither has a derivative.
+constexpr std::string_view quasi_newton = "lbfgs", taskwise = "barzilai-borwein";
+/// Steps towards a tolerance: looked at so often, and given up after so many.
+constexpr long look_every = 4, most_steps = 500;
+
+bool differentiable_by_name(const std::string& inner) {
+  return inner != quasi_newton && inner != taskwise;
+}
 constexpr FileKind learner_file{"bilevel-learner", 1};
 
 /// A whole number of a file, between these.
@@ -36,11 +43,11 @@ long whole(const Json& j, long least, long most) {
 Violations AdaptationOptions::validate() const {
   Violations v("meta");
   v.require(inner_steps >= 0 && inner_steps <= 100000, "inner_steps", inner_steps, "must lie in 0 … 100000");
-  v.not_negative("inner_rate", inner_rate);
-  if (!inner.empty() && inner != taskwise) {
+  v.not_negative("inner_rate", inner_rate).not_negative("inner_tolerance", inner_tolerance);
+  if (!inner.empty() && differentiable_by_name(inner)) {
     const InnerChoice* const known = find_inner_solver(inner);
     v.require(known && differentiable(*known), "inner", inner,
-              "must be barzilai-borwein, gradient-descent, heavy-ball, nesterov or adam");
+              "must be lbfgs, barzilai-borwein, gradient-descent, heavy-ball, nesterov or adam");
   }
   return v;
 }
@@ -49,20 +56,24 @@ AdaptationOptions resolve(const AdaptationOptions& options, const Learner& learn
   options.validate().throw_if_any();
   AdaptationOptions o = options;
   const bool convex = learner.convex();
-  if (o.inner.empty()) o.inner = taskwise;
-  if (o.inner_steps == 0) o.inner_steps = convex ? 16 : 20;
+  const LearnerOptions& l = learner.options();
+  // The plainer steps need five times as many for a network of its own, of which each costs a tenth in the
+  // lanes of a processor (TaskPhases).
+  const bool lanes = l.kind == LearnerKind::center && !learner.form().pictures() && l.unit == Unit::tanh;
+  if (o.inner.empty()) o.inner = lanes ? taskwise : quasi_newton;
+  if (o.inner_tolerance == 0) o.inner_tolerance = 1e-3;
   // Heads are convex with constants that are known: a step of 0 follows from them at every θ.
-  if (o.inner_rate == 0 && o.inner == taskwise) o.inner_rate = 0.1;
+  if (o.inner_rate == 0 && !differentiable_by_name(o.inner)) o.inner_rate = 0.1;
   if (o.inner_rate == 0 && !convex) o.inner_rate = o.inner == "adam" ? 0.05 : 0.005;
   return o;
 }
 
 InnerChoice inner_choice(const AdaptationOptions& o) {
-  if (o.inner == taskwise)
+  if (!differentiable_by_name(o.inner))
     throw InvalidInput(fmt::format(
-        "meta.inner = {} chooses its lengths on the way and has no derivative: take gradient-descent, "
+        "meta.inner = {} chooses its steps on the way and has no derivative: take gradient-descent, "
         "heavy-ball, nesterov or adam, or an estimator that does not differentiate steps",
-        taskwise));
+        o.inner));
   InnerChoice choice = inner_solver_named(o.inner);
   std::visit(
       [&](auto& options) {
@@ -73,14 +84,25 @@ InnerChoice inner_choice(const AdaptationOptions& o) {
   return choice;
 }
 
-std::unique_ptr<UnwatchedSteps<SingleTensor>> make_adaptation(const AdaptationOptions& o,
-                                                              Problem<SingleTensor>& problem, long tasks) {
-  const double tolerance = 1e-3 * std::sqrt(static_cast<double>(tasks));
-  if (o.inner == taskwise)
-    return std::make_unique<TaskwiseDescent<SingleTensor>>(problem, tasks, o.inner_steps, o.inner_rate,
-                                                           tolerance);
-  return std::make_unique<FixedSteps<SingleTensor>>(problem, inner_choice(o), o.inner_steps, tolerance);
+StepLimits limits_of(const AdaptationOptions& o, long tasks) {
+  const double tolerance = o.inner_tolerance * std::sqrt(static_cast<double>(tasks));
+  if (o.inner_steps > 0) return {.steps = o.inner_steps, .tolerance = tolerance};
+  return {.steps = most_steps, .tolerance = tolerance, .look_every = look_every};
 }
+
+template <Vector V>
+std::unique_ptr<UnwatchedSteps<V>> make_adaptation(const AdaptationOptions& o, Problem<V>& problem,
+                                                   long tasks) {
+  const StepLimits limits = limits_of(o, tasks);
+  if (o.inner == quasi_newton)
+    return std::make_unique<TaskwiseLbfgs<V>>(problem, tasks, o.inner_rate, limits);
+  if (o.inner == taskwise) return std::make_unique<TaskwiseDescent<V>>(problem, tasks, o.inner_rate, limits);
+  return std::make_unique<FixedSteps<V>>(problem, inner_choice(o), limits);
+}
+template std::unique_ptr<UnwatchedSteps<Tensor>> make_adaptation(const AdaptationOptions&, Problem<Tensor>&,
+                                                                 long);
+template std::unique_ptr<UnwatchedSteps<SingleTensor>> make_adaptation(const AdaptationOptions&,
+                                                                       Problem<SingleTensor>&, long);
 
 Tensors SavedLearner::tensors(at::ScalarType type, const at::Device& device) const {
   const Learner whose = learner();
@@ -103,7 +125,7 @@ Adapted SavedLearner::adapt(const Tasks& given) const {
   const Learner learner(options, own);
   const Tensors prepared = learner.prepare(tensors(at::kFloat, tasks.support_x.device()), tasks);
   auto problem = prepared_adaptation<SingleTensor>(learner, tasks, prepared, {.look_first = false});
-  const auto solver = make_adaptation(resolve(adaptation, learner), problem, tasks.size());
+  const auto solver = make_adaptation<SingleTensor>(resolve(adaptation, learner), problem, tasks.size());
   const SingleTensor at = problem.initial_theta(), start = problem.initial_phi();
   const auto answers = [&](const SingleTensor& phi) {
     return learner.answers(problem.phi_list(phi)[0], prepared, tasks);
@@ -140,6 +162,7 @@ std::string SavedLearner::text() const {
                {"query", form.query},
                {"inner", adaptation.inner},
                {"inner_steps", adaptation.inner_steps},
+               {"inner_tolerance", adaptation.inner_tolerance},
                {"inner_rate", adaptation.inner_rate},
                {"source", as_utf8(source)},
                {"inverted", inverted}};
@@ -183,6 +206,7 @@ SavedLearner read_learner(const std::string& path) {
     s.form.query = whole(j.at("query"), 1, most);
     s.adaptation.inner = j.at("inner").get<std::string>();
     s.adaptation.inner_steps = whole(j.at("inner_steps"), 0, most);
+    s.adaptation.inner_tolerance = j.value("inner_tolerance", 0.0);
     s.adaptation.inner_rate = j.at("inner_rate");
     s.adaptation.validate().throw_if_any();
     s.source = j.at("source").get<std::string>();

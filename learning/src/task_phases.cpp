@@ -73,7 +73,10 @@ TaskPhases<V>::TaskPhases(const Learner& learner, const MetaOptions& o, const Ta
   kernels::Phases<S>& p = phases_;
   p.support = static_cast<int>(tasks.support_x.size(1));
   p.query = static_cast<int>(tasks.query_x.size(1));
-  p.steps = static_cast<int>(o.adaptation.inner_steps);
+  const StepLimits limits = limits_of(o.adaptation, 1);
+  p.steps = static_cast<int>(limits.steps);
+  p.settled = static_cast<S>(limits.look_every > 0 ? limits.tolerance : 0);
+  tolerance_ = limits.tolerance * std::sqrt(static_cast<double>(tasks.size()));
   p.rate = static_cast<S>(o.adaptation.inner_rate);
   p.taskwise = o.adaptation.inner == "barzilai-borwein";
   p.agree = static_cast<S>(lengths_agree);
@@ -207,13 +210,15 @@ Estimate<V> TaskPhases<V>::estimate(const V& theta, const Warm<V>&) {
   e.inner_iterations = phases_.steps;
   e.adjoint_iterations = phases_.products;
   const bool finite = std::isfinite(e.outer_value) && std::isfinite(ended_);
-  e.inner_status = finite ? Status::iteration_limit : Status::not_finite;
+  e.inner_status = !finite                 ? Status::not_finite
+                   : ended_ <= tolerance_ ? Status::converged
+                                          : Status::iteration_limit;
   e.adjoint_status = !finite                     ? Status::not_finite
                      : left <= phases_.tolerance ? Status::converged
                                                  : Status::iteration_limit;
-  e.status = e.inner_status;
+  e.status = succeeded(e.inner_status) ? e.adjoint_status : e.inner_status;
   e.message =
-      fmt::format("{} steps a task; inner gradient norm {:.3g}, relative residual of phase 2 at most {:.3g}",
+      fmt::format("at most {} steps a task; inner gradient norm {:.3g}, relative residual of phase 2 at most {:.3g}",
                   phases_.steps, ended_, left);
   e.cost.inner_gradients = phases_.steps + 1;
   e.cost.outer_gradients = e.cost.linearisations = 1;

@@ -48,6 +48,7 @@ class TaskPhases final : public Estimator<V> {
   kernels::Phases<S> phases_{};
   // Of each task; the derivatives are of each group of tasks.
   Tensor phi_, loss_, residual_, left_, by_center_, by_allowed_, room_;
+  double tolerance_ = 0;  // of the inner gradient of all tasks
   double ended_ = unknown;
 };
 

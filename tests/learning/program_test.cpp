@@ -42,7 +42,7 @@ TEST(MetaCommand, SinusoidsAreLearnedAndANewOneIsAdaptedTo) {
   const std::string saved = scratch("sines.learner"), report = scratch("sines.html");
   const json j =
       run_json(fmt::format("meta sinusoids --learner hypernetwork --embedding 8 --tasks 10 --steps 200 "
-                           "--inner-steps 16 --adjoint-steps 12 --learning-rate 0.005 --test-tasks 200 "
+                           "--learning-rate 0.005 --test-tasks 200 "
                            "--looks 3 --certify 2 --save {} --report {}",
                            saved, report),
                0);
@@ -52,7 +52,8 @@ TEST(MetaCommand, SinusoidsAreLearnedAndANewOneIsAdaptedTo) {
   EXPECT_GT(j["test_error_before"].get<double>(), 3);
   EXPECT_GT(j["test_error_standard_error"].get<double>(), 0);
   EXPECT_EQ(j["curve"].size(), 4U);
-  EXPECT_GT(j["probe"]["cosine"].get<double>(), 0.97);
+  EXPECT_GT(j["probe"]["cosine"].get<double>(), 0.999);
+  EXPECT_EQ(j["verdict"], "trusted");
   // Two, or one where it takes more than a tenth of the time.
   const int certified = j["certified"]["trusted"].get<int>() + j["certified"]["doubtful"].get<int>() +
                         j["certified"]["untrusted"].get<int>();
@@ -89,8 +90,12 @@ TEST(MetaCommand, PicturesOfAFolderAreLearnedAndNewClassesAreToldApart) {
       0);
   EXPECT_GT(j["test_accuracy"].get<double>(), 0.75);
   EXPECT_NEAR(j["test_accuracy_before"].get<double>(), 1.0 / 3, 0.02);
-  EXPECT_EQ(j["probe"]["certificate"]["verdict"], "trusted");
+  EXPECT_EQ(j["verdict"], "trusted");
   EXPECT_LT(j["probe"]["relative_error"].get<double>(), 0.02);
+  ASSERT_EQ(j["tasks"][0]["classes"].size(), 3U);
+  EXPECT_EQ(j["tasks"][0]["classes"][0].get<std::string>().substr(0, 5), "class");
+  EXPECT_NE(slurp(scratch("bars.html")).find(j["tasks"][0]["classes"][2].get<std::string>()),
+            std::string::npos);
   // Five classes, where it was learned with three.
   const Result r = run(fmt::format("meta adapt {} {} {}", saved, bars("few", 5, 2), bars("more", 5, 4)));
   ASSERT_EQ(r.code, 0) << r.err;
@@ -141,7 +146,14 @@ TEST(MetaCommand, BadInputIsRefusedWithWhatToDo) {
   refused(small + " --ways 2 --shots 2", "ask for fewer --shots");
   refused("sinusoids --learner foo", "there are: center, gain, heads, hypernetwork");
   refused("sinusoids --estimator foo", "--estimator foo must be one of");
-  refused("sinusoids --inner lbfgs", "--inner lbfgs must be");
+  refused("sinusoids --inner newton", "--inner newton must be");
+  refused("sinusoids --size 20", "--size is for pictures");
+  refused("sinusoids --no-rotations", "--no-rotations is for pictures");
+  refused("sinusoids --embedding 4", "--embedding is for --learner hypernetwork");
+  refused("sinusoids --learner heads --strengths one", "--strengths is for --learner center");
+  refused("sinusoids --beta 0.1", "--beta is for the ep-… estimators");
+  refused("sinusoids --estimator ep-central --adjoint-steps 9", "--adjoint-steps is for the implicit-…");
+  refused(small + " --ways 2 --layers 8", "--layers is for tasks of numbers");
   refused("sinusoids --estimator unrolled --inner barzilai-borwein", "has no derivative");
   refused("sinusoids --layers 4-x", "--layers 4-x must be sizes");
   refused("sinusoids --unit relu", "no second derivatives at its kinks");
@@ -150,6 +162,23 @@ TEST(MetaCommand, BadInputIsRefusedWithWhatToDo) {
   refused("sinusoids --json a.json --save a.json", "named for two outputs");
   refused("adapt " + write("no.learner", "x,y\n1,2\n") + " " + few, "it is no learner of bilevel");
   refused("adapt /nowhere " + few, "the file cannot be read");
+  const std::string rows = write("some.csv", "x,y\n1,2\n2,3\n");
+  refused(rows, "this is a file, and tasks are drawn from a folder");
+  const std::string numbers = scratch("few.learner"), pictures = scratch("few-pictures.learner");
+  EXPECT_EQ(run(quick + "--steps 2 --save " + numbers).code, 0);
+  EXPECT_EQ(run("meta " + small +
+                " --ways 2 --filters 2 --blocks 2 --tasks 2 --steps 2 --test-tasks 2 --probe 0 "
+                "--certify 0 --save " +
+                pictures)
+                .code,
+            0);
+  refused("adapt " + numbers + " " + small, "this is a folder, and the learner takes rows of numbers");
+  refused("adapt " + numbers + " " + write("odd.csv", "x,y\n1,2\n1\n"),
+          "the learner takes a table of numbers");
+  refused("adapt " + pictures + " " + rows + " " + small, "this is a file, and the learner takes pictures");
+  refused("adapt " + pictures + " " + small + " " + rows, "is no PNG, JPEG, PGM or PPM picture");
+  const Result odd = run("meta adapt " + numbers + " " + write("odd.csv", "x,y\n1,2\n1\n"));
+  EXPECT_EQ(odd.err.find("--skip"), std::string::npos) << odd.err;
   refused("sinusoids --resume --checkpoint " + write("mine.txt", "my own"), "is no checkpoint of bilevel");
 }
 
@@ -160,6 +189,28 @@ TEST(MetaCommand, AnInnerLoopThatDivergesEndsTheRunAndTheLastGoodLearnerIsKept) 
   EXPECT_EQ(j["status"], "diverged");
   EXPECT_NE(j["message"].get<std::string>().find("--inner-rate"), std::string::npos) << j["message"];
   EXPECT_NE(slurp(saved).find("bilevel-learner"), std::string::npos);
+  const Result r =
+      run("meta sinusoids --layers 8 --tasks 5 --test-tasks 20 --certify 0 --inner-steps 10 --steps 20 "
+          "--inner gradient-descent --inner-rate 100000 --checkpoint " +
+          scratch("wild.ckpt"));
+  EXPECT_EQ(r.code, 1);
+  EXPECT_EQ(r.out.find("nan"), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("does not end in numbers"), std::string::npos) << r.out;
+}
+
+/// Few steps leave tasks short of their minimum: the run is done, and neither its first line nor its exit
+/// code says that all is well.
+TEST(MetaCommand, ARunIsNoBetterThanItsVerdict) {
+  const std::string report = scratch("few-steps.html");
+  const std::string command =
+      "meta sinusoids --layers 8 --tasks 5 --test-tasks 20 --certify 0 --steps 3 --report " + report;
+  const Result few = run(command + " --inner-steps 3");
+  EXPECT_EQ(few.code, 1) << few.out << few.err;
+  EXPECT_NE(few.out.find("steps are done; the gradient is "), std::string::npos) << few.out;
+  EXPECT_EQ(slurp(report).find(R"("status":"converged")"), std::string::npos);
+  const Result settled = run(command);
+  EXPECT_EQ(settled.code, 0) << settled.out << settled.err;
+  EXPECT_NE(settled.out.find("trusted"), std::string::npos) << settled.out;
 }
 
 TEST(MetaCommand, ARunThatWasCutShortGoesOnAsIfItHadNotBeen) {

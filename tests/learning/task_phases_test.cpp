@@ -67,11 +67,13 @@ Estimate<Tensor> one_by_one(const Learner& learner, const MetaOptions& o, const 
     auto problem = learning::adaptation<Tensor>(learner, task, theta);
     std::unique_ptr<InnerSolver<Tensor>> inner;
     if (o.adaptation.inner == "barzilai-borwein")
-      inner = std::make_unique<learning::TaskwiseDescent<Tensor>>(problem, 1, o.adaptation.inner_steps,
-                                                                  o.adaptation.inner_rate, 1e-9);
+      inner = std::make_unique<learning::TaskwiseDescent<Tensor>>(
+          problem, 1, o.adaptation.inner_rate,
+          learning::StepLimits{.steps = o.adaptation.inner_steps, .tolerance = 1e-9});
     else
-      inner = std::make_unique<learning::FixedSteps<Tensor>>(problem, inner_choice(o.adaptation),
-                                                             o.adaptation.inner_steps, 1e-9);
+      inner = std::make_unique<learning::FixedSteps<Tensor>>(
+          problem, inner_choice(o.adaptation),
+          learning::StepLimits{.steps = o.adaptation.inner_steps, .tolerance = 1e-9});
     EstimatorOptions told;
     told.adjoint.relative_tolerance = o.adjoint_tolerance;
     told.adjoint.max_iterations = o.adjoint_steps;
@@ -121,6 +123,29 @@ TEST_F(TaskPhasesTest, AreTheGeneralEstimatorOnEachTask) {
       EXPECT_LE(apart(e.gradient, expected.gradient), 1e-12) << e.message;
     }
   }
+}
+
+TEST_F(TaskPhasesTest, EndWhereTasksHaveSettled) {
+  const TaskForm form{.input = {2}, .outputs = 1, .classes = false, .support = 5, .query = 4};
+  MetaOptions o;
+  o.learner = {.layers = {6, 5}, .strength = 3};
+  o.adaptation.inner_tolerance = 1e-6;
+  o.adjoint_tolerance = 1e-9;
+  o.tasks = 5;
+  o = resolve(o, form);
+  const Learner learner(o.learner, form);
+  const Tasks tasks = drawn_tasks(form, 5, 2);
+  const torch::Tensors theta = learner.initial_theta(2);
+  const auto phases = TaskPhases<Tensor>::made_for(learner, o, tasks);
+  ASSERT_NE(phases, nullptr) << o.adaptation.inner;
+  const auto e = phases->estimate(learning::in_a_row(theta), {});
+  EXPECT_EQ(e.status, Status::converged) << e.message;
+  EXPECT_LE(phases->residual(), 1e-6 * std::sqrt(5.0));
+  auto problem = learning::adaptation<Tensor>(learner, tasks, theta);
+  const auto inner = make_inner_solver<Tensor>("lbfgs", problem, {.gradient_tolerance = 1e-10});
+  const auto exact = make_estimator<Tensor>("implicit-minres", static_cast<Problem<Tensor>&>(problem), *inner)
+                         ->estimate(problem.initial_theta(), {.phi = e.phi});
+  EXPECT_LE(apart(e.gradient, exact.gradient), 1e-4) << exact.message;
 }
 
 TEST_F(TaskPhasesTest, AreTheSameWhateverTheThreads) {

@@ -16,7 +16,7 @@ struct PhaseLayer {
 };
 
 /// Layers whose weights are w = center + φ·allowed, elementwise (learner.hpp), and what is asked of the
-/// tasks: `steps` of descent on L_in = mean squared error of the support rows + ½‖φ‖² from φ = 0, and
+/// tasks: at most `steps` of descent on L_in = mean squared error of the support rows + ½‖φ‖² from φ = 0, and
 /// conjugate gradients for π of H·π = ∂φ share·(mean squared error of the query rows).
 template <class S>
 struct Phases {
@@ -27,6 +27,7 @@ struct Phases {
   const S *center, *allowed;
   int steps;
   S rate;           ///< of a step; of the first one, in lengths of the gradient, where `taskwise`
+  S settled;        ///< steps end where the gradient of no task is longer; 0: all of them; where `taskwise`
   bool taskwise;    ///< step lengths of Barzilai and Borwein, of each task its own (TaskwiseDescent)
   S agree, growth;  ///< its numbers
   int products;

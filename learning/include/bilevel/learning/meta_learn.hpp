@@ -71,7 +71,8 @@ struct ShownTask {
   Tasks task;            ///< its own, on the host; where x is one number, the queries are a grid
   Tensor before, after;  ///< answers to the queries
   double judged_before = unknown, judged_after = unknown;  ///< mean squared error, or share that is right
-  Tensors points = {};  ///< x and y of the queries, where a grid stands in their place
+  Tensors points = {};                    ///< x and y of the queries, where a grid stands in their place
+  std::vector<std::string> classes = {};  ///< their names, where they have some
 };
 
 struct CertifiedMetaGradients {
@@ -98,6 +99,10 @@ struct MetaLearned {
   std::size_t bytes = 0;              ///< that phase 1 and 2 hold
   std::vector<std::string> warnings;
   bool resumed = false;
+
+  /// Of the gradient at the end, by the probe, or of the last that was certified; empty where none was looked
+  /// at.
+  std::optional<Verdict> verdict() const;
 };
 
 /// Who watches a run, and where it is kept.

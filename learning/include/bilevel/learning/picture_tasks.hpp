@@ -27,6 +27,10 @@ struct PictureTaskOptions {
 /// class has too few pictures or there are too few classes.
 TaskData picture_tasks(const std::string& folder, const PictureTaskOptions& options = {});
 
+/// Omniglot's two IDX files in this folder, the background set and the evaluation set; empty where they are
+/// not both there.
+std::vector<std::string> omniglot_files(const std::string& folder);
+
 /// Grey pictures of classes: bytes, 255 for ink.
 struct PictureClasses {
   long height = 0, width = 0;

@@ -8,12 +8,14 @@
 
 namespace bilevel::learning {
 
-/// How a learner adapts to tasks: so many steps of this kind.
+/// How a learner adapts to tasks: by steps of this kind, until they have settled or so many.
 struct AdaptationOptions {
-  /// barzilai-borwein, where each task has step lengths of its own; gradient-descent, heavy-ball, nesterov or
-  /// adam, which can be differentiated; empty: the first of these.
+  /// lbfgs and barzilai-borwein, where each task has steps of its own; gradient-descent, heavy-ball, nesterov
+  /// or adam, which can be differentiated; empty: the second for a center of layers, else the first.
   std::string inner = {};
-  long inner_steps = 0;   ///< 0: what suits the learner
+  long inner_steps = 0;  ///< all of them; 0: until they have settled
+  /// What counts as settled: the inner gradient, root of the mean square over the tasks.
+  double inner_tolerance = 0;
   double inner_rate = 0;  ///< length of a step, of the first one; 0: what suits the learner
 
   Violations validate() const;
@@ -22,10 +24,12 @@ struct AdaptationOptions {
 AdaptationOptions resolve(const AdaptationOptions& options, const Learner& learner);
 /// The step that unrolling differentiates. Throws InvalidInput where it cannot.
 InnerChoice inner_choice(const AdaptationOptions& resolved);
+/// Of so many tasks together.
+StepLimits limits_of(const AdaptationOptions& resolved, long tasks);
 /// On a problem of so many tasks.
-std::unique_ptr<UnwatchedSteps<torch::SingleTensor>> make_adaptation(const AdaptationOptions& resolved,
-                                                                     Problem<torch::SingleTensor>& problem,
-                                                                     long tasks);
+template <Vector V>
+std::unique_ptr<UnwatchedSteps<V>> make_adaptation(const AdaptationOptions& resolved, Problem<V>& problem,
+                                                   long tasks);
 
 /// What a task's rows came out as.
 struct Adapted {

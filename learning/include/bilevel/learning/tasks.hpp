@@ -42,6 +42,8 @@ class TaskSource {
   virtual const TaskForm& form() const = 0;
   /// So many tasks, on the source's device: the same for the same number.
   virtual Tasks draw(long count, std::uint64_t number) const = 0;
+  /// What people call the classes of the first task of `draw(count, number)`; none where they have no names.
+  virtual std::vector<std::string> class_names(std::uint64_t) const { return {}; }
 };
 
 /// What is learned from, and what the result is tested on: other tasks, of other classes where there are
@@ -50,7 +52,7 @@ struct TaskData {
   std::string source;
   std::shared_ptr<const TaskSource> training, test;
   long training_classes = 0, test_classes = 0;  ///< 0: the tasks have no classes
-  bool inverted = false;  ///< the pictures were light ones, whose paper is made 0
+  bool inverted = false;                        ///< the pictures were light ones, whose paper is made 0
   std::vector<std::string> notes;
   std::string fingerprint;  ///< tells these data from others
 };
