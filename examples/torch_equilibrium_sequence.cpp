@@ -102,6 +102,11 @@ int main(int argc, char** argv) {
                        .rate = 5e-3,
                        .solver = bilevel::FixedPointOptions{.memory = 0},
                        .adjoint = bilevel::NeumannOptions{{}, 1.0}};
-  return arguments::run(argc, argv, defaults(usual),
-                        [&](const arguments::Told& told) { return recall(settings(told, usual)); });
+  arguments::Defaults names = defaults(usual);
+  names.emplace("--length", fmt::format("{}", usual.length));
+  return arguments::run(argc, argv, names, [&](const arguments::Told& told) {
+    Settings s = settings(told, usual);
+    s.length = told.whole("--length", 2);
+    return recall(s);
+  });
 }
