@@ -31,6 +31,8 @@ struct Game {
   double decay = 3e-4;
   bool saturates = true;
   double slope = 0;  ///< at the data (R₁)
+  /// Decay towards the start. Towards zero a network of several layers may end there, where d says nothing.
+  bool at_start = false;
 
   Tensor noise(long rows) const { return torch::randn({rows, generator[0].size(0)}, generator[0].options()); }
   Tensor generated(const Tensors& g, const Tensor& z) const { return pictures(through(g, z)); }
@@ -43,7 +45,9 @@ struct Game {
     return torch::nn::functional::softplus(-through(d, generated(g, z))).mean();
   }
   Tensor held_back(const Tensors& d, const Tensor& x) const {
-    const Tensor held = 0.5 * decay * learning_run::squares(d);
+    Tensors from = d;
+    for (std::size_t i = 0; at_start && i < d.size(); ++i) from[i] = d[i] - discriminator[i];
+    const Tensor held = 0.5 * decay * learning_run::squares(from);
     return slope > 0 ? held + 0.5 * slope * slopes(d, x).pow(2).sum(1).mean() : held;
   }
   /// ∂d/∂x, a row for each of x: what autograd would give, without a pass within the loss.
@@ -71,10 +75,11 @@ struct Played {
 
 /// The options that say how the leader learns.
 inline std::map<std::string, std::string> leader_options() {
-  return {{"--estimator", "implicit"}, {"--inner-steps", "10"}, {"--products", "10"},
-          {"--rate", "0.01"},          {"--decay", "0.0003"},   {"--looks", "4"},
-          {"--game", "zero-sum"},      {"--slope", "0"},        {"--tolerance", "1e-6"},
-          {"--inner", "lbfgs"},        {"--seconds", "1e9"},    {"--alternating-rate", "0.001"}};
+  return {
+      {"--estimator", "implicit"},    {"--inner-steps", "10"}, {"--products", "10"},   {"--rate", "0.01"},
+      {"--decay", "0.0003"},          {"--looks", "4"},        {"--game", "zero-sum"}, {"--slope", "0"},
+      {"--decays-to", "zero"},        {"--tolerance", "1e-6"}, {"--inner", "lbfgs"},   {"--seconds", "1e9"},
+      {"--alternating-rate", "0.001"}};
 }
 
 inline bool saturates(const learning_run::Told& told) {
@@ -82,6 +87,13 @@ inline bool saturates(const learning_run::Told& told) {
   if (game != "zero-sum" && game != "non-saturating")
     throw bilevel::InvalidInput(fmt::format("--game {}: there are zero-sum and non-saturating", game));
   return game == "zero-sum";
+}
+
+inline bool at_start(const learning_run::Told& told) {
+  const std::string& where = told.text("--decays-to");
+  if (where != "zero" && where != "start")
+    throw bilevel::InvalidInput(fmt::format("--decays-to {}: there are zero and start", where));
+  return where == "start";
 }
 
 /// The generator leads: each of its steps is along the gradient through a discriminator that has answered, on

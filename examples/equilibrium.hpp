@@ -37,48 +37,43 @@ struct Settings {
   std::string device = "cpu", data = {}, report = {}, json = {};
 };
 
-/// The arguments of these programs, with what stands in `s` for defaults.
+/// The arguments of both programs, with what stands in `s` for defaults.
 inline arguments::Defaults defaults(const Settings& s) {
   return {{"--rows", fmt::format("{}", s.rows)},
           {"--epochs", fmt::format("{}", s.epochs)},
           {"--batch", fmt::format("{}", s.batch)},
           {"--channels", fmt::format("{}", s.channels)},
-          {"--length", fmt::format("{}", s.length)},
           {"--steps", fmt::format("{}", s.steps)},
           {"--unrolled", fmt::format("{}", fmt::join(s.unrolled, ","))},
           {"--rate", fmt::format("{}", s.rate)},
           {"--tolerance", fmt::format("{}", s.tolerance)},
-          {"--bound", fmt::format("{}", s.bound)},
           {"--penalty", fmt::format("{}", s.penalty)},
           {"--seed", fmt::format("{}", s.seed)},
           {"--device", s.device},
-          {"--data", s.data},
           {"--report", s.report},
           {"--json", s.json}};
+}
+
+inline double least_zero(const arguments::Told& told, const char* name) {
+  const double value = told.number(name);
+  if (value < 0) throw InvalidInput(fmt::format("{} {}: must be zero or more", name, value));
+  return value;
 }
 
 /// The same settings as told.
 inline Settings settings(const arguments::Told& told, Settings s) {
   pages::check_report(told);
-  const auto share = [&](const char* name) {
-    const double value = told.number(name);
-    if (value < 0) throw InvalidInput(fmt::format("{} {}: must be zero or more", name, value));
-    return value;
-  };
   s.rows = told.whole("--rows");
   s.epochs = told.whole("--epochs");
   s.batch = told.whole("--batch");
   s.channels = told.whole("--channels");
-  s.length = told.whole("--length", 2);
   s.steps = told.whole("--steps");
   s.unrolled = told.wholes("--unrolled");
-  s.rate = share("--rate");
-  s.tolerance = share("--tolerance");
-  s.bound = share("--bound");
-  s.penalty = share("--penalty");
+  s.rate = least_zero(told, "--rate");
+  s.tolerance = least_zero(told, "--tolerance");
+  s.penalty = least_zero(told, "--penalty");
   s.seed = told.whole("--seed", 0);
   s.device = arguments::device(told).str();
-  s.data = told.text("--data");
   s.report = told.text("--report");
   s.json = told.text("--json");
   return s;

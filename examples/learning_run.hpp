@@ -178,7 +178,7 @@ inline void add_run(Json& result, const bilevel::Summary& s) {
 }
 
 /// The same for a report.
-inline Json progress(const bilevel::Summary& s, const std::string& loss) {
+inline Json progress(const bilevel::Summary& s, const std::string& loss, bool certified = false) {
   Json losses = Json::array(), norms = losses, bounds = losses;
   for (const bilevel::HistoryEntry& h : s.history) {
     if (!h.accepted) continue;
@@ -188,7 +188,12 @@ inline Json progress(const bilevel::Summary& s, const std::string& loss) {
   }
   return section(
       "How it was learned",
-      {pages::text(fmt::format("{}; {} of {} gradients were trusted.", s.message, trusted(s), s.evaluations)),
+      {pages::text(
+           certified
+               ? fmt::format("{}; {} of {} gradients were trusted.", s.message, trusted(s), s.evaluations)
+               : fmt::format(
+                     "{}; gradients were not certified one by one, the first was held against differences.",
+                     s.message)),
        pages::scaled(pages::chart("What is minimised", "step", loss, {Series{"outer loss", losses}}), "y",
                      "log"),
        pages::scaled(

@@ -59,7 +59,8 @@ bool play(const learning_run::Told& told) {
                                  256,
                                  told.number("--decay"),
                                  adversarial::saturates(told),
-                                 told.number("--slope")};
+                                 told.number("--slope"),
+                                 adversarial::at_start(told)};
     if (seed == first) apart = adversarial::apart(game);
     const Tensor z = game.noise(fresh);
     Json led_curve = Json::array(), other_curve = led_curve;

@@ -118,7 +118,7 @@ bool distil(const learning_run::Told& told) {
                                        ten.abs().max().item<double>()),
                 learning_run::pictures("Where they began: the mean of each class", means.cpu(), d.height,
                                        d.width, names)}),
-           learning_run::progress(s, "cross-entropy of all rows")}));
+           learning_run::progress(s, "cross-entropy of all rows", true)}));
 
   fmt::print("the gradient is {}, {}\n", name(first.certificate.kind), name(first.certificate.verdict));
   fmt::print("and the difference of trainings: {}\n", yes(apart < 1e-6));

@@ -100,6 +100,12 @@ int learn(const Settings& s) {
 int main(int argc, char** argv) {
   const Settings usual{
       .rows = 1000, .epochs = 10, .batch = 50, .channels = 8, .unrolled = {12}, .rate = 2e-2, .bound = 0.95};
-  return arguments::run(argc, argv, defaults(usual),
-                        [&](const arguments::Told& told) { return learn(settings(told, usual)); });
+  arguments::Defaults names = defaults(usual);
+  names.insert({{"--data", ""}, {"--bound", fmt::format("{}", usual.bound)}});
+  return arguments::run(argc, argv, names, [&](const arguments::Told& told) {
+    Settings s = settings(told, usual);
+    s.data = told.text("--data");
+    s.bound = least_zero(told, "--bound");
+    return learn(s);
+  });
 }

@@ -30,9 +30,13 @@ std::pair<Tensor, Tensor> drawn(long rows, long length) {
 /// One half of the channels carries to the right, φ_t ← tanh(A φ_{t−1} + B φ_t + U x_t), the other to the
 /// left; a linear map of both where the question stands.
 struct Neighbours : Parts {
-  explicit Neighbours(long channels)
-      : in(register_module("in", torch::nn::Linear(2 * symbols + 1, channels))),
-        mix(register_parameter("mix", 0.02 * torch::randn({channels, channels / 2, 3}))),
+  /// Where `most` > 0 no channel takes more than that from its neighbours in sum: it settles whatever it
+  /// learns.
+  explicit Neighbours(long channels, double most)
+      : bound(most),
+        in(register_module("in", torch::nn::Linear(2 * symbols + 1, channels))),
+        mix(register_parameter("mix",
+                               0.02 * (most > 0 ? 0.1 : 1) * torch::randn({channels, channels / 2, 3}))),
         seen(register_buffer("seen", torch::ones({channels, 1, 3}))),
         head(register_module("head", torch::nn::Linear(channels, symbols))) {
     const torch::NoGradGuard guard;
@@ -45,13 +49,16 @@ struct Neighbours : Parts {
   }
   Tensor injected(const Tensor& x) override { return in(x).transpose(1, 2); }
   Tensor step(const Tensor& phi, const Tensor& x) override {
-    return torch::tanh(torch::conv1d(phi, mix * seen, {}, 1, 1, 1, 2) + x);
+    const Tensor w = mix * seen;
+    const Tensor carried = bound > 0 ? w * (bound / w.abs().sum({1, 2}, true).clamp_min(bound)) : w;
+    return torch::tanh(torch::conv1d(phi, carried, {}, 1, 1, 1, 2) + x);
   }
   Tensor answer(const Tensor& phi, const Tensor& x) override {
     const Tensor question = x.select(2, 2 * symbols).to(phi.scalar_type());
     return head((phi * question.unsqueeze(1)).sum(2));
   }
 
+  double bound;
   torch::nn::Linear in;
   Tensor mix, seen;
   torch::nn::Linear head;
@@ -65,7 +72,7 @@ int recall(const Settings& s) {
   for (Tensor* part : {&data.x, &data.y, &data.test_x, &data.test_y}) *part = part->to(s.device);
   const auto network = [&] {
     torch::manual_seed(s.seed);  // all begin alike
-    auto parts = std::make_shared<Neighbours>(s.channels);
+    auto parts = std::make_shared<Neighbours>(s.channels, s.bound);
     parts->to(s.device);
     return parts;
   };
@@ -102,6 +109,12 @@ int main(int argc, char** argv) {
                        .rate = 5e-3,
                        .solver = bilevel::FixedPointOptions{.memory = 0},
                        .adjoint = bilevel::NeumannOptions{{}, 1.0}};
-  return arguments::run(argc, argv, defaults(usual),
-                        [&](const arguments::Told& told) { return recall(settings(told, usual)); });
+  arguments::Defaults names = defaults(usual);
+  names.insert({{"--length", fmt::format("{}", usual.length)}, {"--bound", fmt::format("{}", usual.bound)}});
+  return arguments::run(argc, argv, names, [&](const arguments::Told& told) {
+    Settings s = settings(told, usual);
+    s.length = told.whole("--length", 2);
+    s.bound = least_zero(told, "--bound");
+    return recall(s);
+  });
 }
