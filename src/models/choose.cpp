@@ -39,7 +39,7 @@ std::optional<double> Run::between_values() const {
 
 bool Run::look_at(double log_lambda, const std::vector<Vec>& warm) {
   pilot_.log_lambda = log_lambda;
-  pilot_.settled = folds_.settle(constant(single_, log_lambda), warm, 1e-10, true);
+  pilot_.settled = folds_.settle(constant(single_, log_lambda), warm, close(), true);
   if (Folds::cut_short(pilot_.settled)) return false;
   const Judged judged = folds_.judged(pilot_.settled);
   pilot_.losses = judged.losses();
@@ -93,7 +93,7 @@ bool Run::try_adaptive(bool differ) {
     warm = Folds::states(settled);
   }
   if (family.start.size() == 0) return true;
-  bilevel::Summary summary = descend(family, family.start, ".adaptive");
+  bilevel::Summary summary = descend(family, family.start, ".adaptive", pilot_phi());
   if (to_end()) return false;
   choice.gamma = summary.theta[1];
   const auto [fall, error, rows] = gain_of(family, summary);
@@ -136,7 +136,7 @@ bool Run::try_layers() {
   Family family = layers_family(prepared_);
   set_box(family);
   family.start = constant(family, pilot_.log_lambda).cwiseMax(family.box.lower).cwiseMin(family.box.upper);
-  bilevel::Summary summary = descend(family, family.start, ".adaptive");
+  bilevel::Summary summary = descend(family, family.start, ".adaptive", pilot_phi());
   if (to_end()) return false;
   const auto [fall, error, rows] = gain_of(family, summary);
   const bool kept = fall > convincing * error;

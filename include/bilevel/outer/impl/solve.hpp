@@ -112,6 +112,8 @@ Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, con
   if (const auto& point = run.accepted())
     accepted = {from_host(point->phi, estimator.initial_phi()),
                 from_host(point->pi, estimator.initial_phi())};
+  else if (options.phi.size() == Space<V>::size(estimator.initial_phi()))
+    accepted.phi = from_host(options.phi, estimator.initial_phi());
   std::string choice;
   while (run.begin_evaluation()) {
     const V theta = from_host(run.theta(), start);
