@@ -22,6 +22,8 @@ constexpr double deepest = -30;
 constexpr double worthwhile = 1e-3;
 /// The grid of a network ends after so many values in a row above the best, the last by this share.
 constexpr int turned = 3;
+/// A question has an answer, or none that could be heard above its standard error, after so many steps.
+constexpr long steps_of_question = 10;
 constexpr double worse = 0.02;
 /// So often at most, by 4 each time.
 constexpr int most_widenings = 5;
@@ -82,7 +84,8 @@ bool Run::search_grid() {
     if (!prepared_.network() || points.size() <= turned) return false;
     double least = bilevel::everywhere;
     for (const GridPoint& p : points) least = std::fmin(least, p.validation_loss);
-    return points.back().validation_loss > least + worse * std::abs(least) &&
+    const double clearly = least + worse * std::abs(least);
+    return points.front().validation_loss > clearly && points.back().validation_loss > clearly &&
            std::all_of(points.end() - turned, points.end(),
                        [&](const GridPoint& p) { return p.validation_loss > least; });
   };
@@ -163,15 +166,19 @@ Vec Run::pilot_phi() const {
 }
 
 bilevel::Summary Run::descend(const Family& family, const Vec& start, const std::string& ending,
-                              const Vec& phi) {
+                              const Vec& phi, bool roughly) {
   const auto estimator = folds_.estimator(family);
   bilevel::SolveOptions options;
   options.gradient_tolerance = options_.tolerance;
   options.ordinary_scale = 0;  // losses are in units of the target: a small one is a good one
   options.max_iterations = options_.iterations;
+  if (roughly) {
+    options.max_iterations = std::min(options_.iterations, steps_of_question);
+    options.relative_decrease = worthwhile;
+  }
   if (prepared_.network()) {
     // A state on its way has no minimum's curvature, and another start may lead to another minimum.
-    options.tolerances.inner = options.tolerances.adjoint = 1e-8;
+    options.tolerances.inner = options.tolerances.adjoint = 1e-10;
     options.phi = phi;
   }
   options.stop = &stop_;
@@ -183,8 +190,8 @@ bilevel::Summary Run::descend(const Family& family, const Vec& start, const std:
     options.resume = control_.resume && std::filesystem::exists(options.checkpoint);
   }
   options.callback = [&](const bilevel::HistoryEntry& h) {
-    control_.progress(fmt::format("{}: step {:>3}  {} {:.8g}  gradient {:.1e} ± {:.0e} ({})", family.kind,
-                                  h.iteration,
+    control_.progress(fmt::format("{}: step {:>3}  {} {:.8g}  gradient {:.1e} ± {:.0e} ({})",
+                                  asking_.empty() ? family.kind : asking_, h.iteration,
                                   family.prior.precision > 0 ? "loss with prior" : "validation loss",
                                   scale2_ * h.outer_value, h.gradient_norm, h.bound, name(h.verdict)));
     bilevel::HistoryEntry said = h;
@@ -363,6 +370,10 @@ Tuned Run::run() {
     result_.reached = "after the single λ";
     result_.summary.status = stop_.wanted().value_or(Status::interrupted);
     result_.summary.message = sentence(result_.summary.status);
+    if (!asking_.empty()) {
+      result_.reached += fmt::format(", while asking: {}", asking_);
+      result_.summary.message += fmt::format("; it was asking: {}", asking_);
+    }
     result_.summary.theta = constant(single_, best_.log_lambda);
     result_.interrupted = result_.summary.status == Status::interrupted;
   } else {
@@ -378,7 +389,7 @@ Tuned Run::run() {
 }
 
 bilevel::KeptRun kept_run(const std::string& checkpoint, const TuneOptions& options) {
-  std::vector<std::string> beside{".grid", ".adaptive"};
+  std::vector<std::string> beside{".grid", ".asked", ".adaptive"};
   for (std::size_t k = 1; k <= options.starts.size() + 1; ++k) beside.push_back(fmt::format(".{}", k));
   for (int k = 1; k <= most_widenings; ++k) beside.push_back(fmt::format(".wide{}", k));
   return bilevel::KeptRun(checkpoint, beside);
