@@ -88,9 +88,10 @@ class SmoothFold final : public FoldModel {
   void use(PenaltyMap penalties) override { model_.set_penalty_map(std::move(penalties)); }
 
   Settled settle(const Vec& theta, const Vec* warm, double tolerance) override {
-    Vec start = warm && warm->size() == parameters_ ? *warm : initial_phi();
-    if (const auto why = bilevel::stop_wanted(model_.stop_token())) return not_begun(*why, std::move(start));
-    bilevel::Solution<Vec> solution = settled(theta, std::move(start), tolerance);
+    if (warm && warm->size() != parameters_) warm = nullptr;
+    if (const auto why = bilevel::stop_wanted(model_.stop_token()))
+      return not_begun(*why, warm ? *warm : initial_phi());
+    bilevel::Solution<Vec> solution = settled(theta, warm, tolerance);
     Settled settled;
     if (!cut_short(solution.status)) settled.outer_value = model_.outer(solution.phi, theta, {});
     settled.status = solution.status;
@@ -130,27 +131,29 @@ class SmoothFold final : public FoldModel {
     return start;
   }
   /// In units of its own.
-  bilevel::Solution<Vec> settled(const Vec& theta, Vec start, double tolerance) {
-    // Units by the curvature at a start that is no minimum are rough: a rough state has better ones.
-    if (std::is_same_v<Smooth, Perceptron>) {
+  bilevel::Solution<Vec> settled(const Vec& theta, const Vec* warm, double tolerance) {
+    inner_->set_tolerance(tolerance);
+    if constexpr (std::is_same_v<Smooth, Perceptron>) {
+      // Units by the curvature at a start that is no minimum are rough: a rough state has better ones.
+      Vec start = warm ? *warm : initial_phi();
       model_.adopt_units(theta, start);
       model_.to_own(start);
       inner_->set_tolerance(std::max(tolerance, rough));
       bilevel::Solution<Vec> near = inner_->solve(theta, 0, start);
       if (tolerance >= rough || !succeeded(near.status)) return near;
-      if (near.iterations == 0) {
-        inner_->set_tolerance(tolerance);
-        return inner_->solve(theta, 0, near.phi);
+      if (near.iterations > 0) {
+        model_.to_true(near.phi);
+        model_.adopt_units(theta, near.phi);
+        model_.to_own(near.phi);
       }
-      start = std::move(near.phi);
-      model_.to_true(start);
-      model_.adopt_units(theta, start);
+      inner_->set_tolerance(tolerance);
+      return inner_->solve(theta, 0, near.phi);
     } else {
       model_.adopt_units(theta);
+      Vec start = warm ? *warm : model_.initial_phi();
+      if (warm) model_.to_own(start);
+      return inner_->solve(theta, 0, start);
     }
-    model_.to_own(start);
-    inner_->set_tolerance(tolerance);
-    return inner_->solve(theta, 0, start);
   }
 
   static constexpr double rough = 0.03;
