@@ -29,11 +29,14 @@ class AllFolds final : public bilevel::Equilibrium<Vec> {
     Vec own = phi.segment(place_[k], end - place_[k]);
     if (!fold.units) return own;
     fold.units->adopt_units(theta);
-    return own.cwiseQuotient(fold.units->units());
+    fold.units->to_own(own);
+    return own;
   }
   void put(std::size_t k, const Vec& own, Vec& phi) const {
     const PosedFold& fold = posed_.folds[k];
-    phi.segment(place_[k], own.size()) = fold.units ? Vec(own.cwiseProduct(fold.units->units())) : own;
+    Vec its = own;
+    if (fold.units) fold.units->to_true(its);
+    phi.segment(place_[k], own.size()) = its;
   }
 
   Vec initial_phi() const override {
@@ -123,8 +126,9 @@ Index PosedProblem::whole_phi_size() const {
 
 Vec PosedProblem::state_of_part(const Vec& phi) const {
   const auto* units = posed_.folds.front().units;
-  const Vec own = phi.head(phi_size());
-  return units ? Vec(own.cwiseQuotient(units->units())) : own;
+  Vec own = phi.head(phi_size());
+  if (units) units->to_own(own);
+  return own;
 }
 
 std::optional<Vec> PosedProblem::outer_gradient(const Vec& theta) const {

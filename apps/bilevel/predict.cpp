@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <memory>
 
 #include <unistd.h>
@@ -51,9 +53,7 @@ int run_network(const PredictArguments& a) {
   return deliver(a, text, said.values.size(), said.notes);
 }
 
-int run(const PredictArguments& a) {
-  require_outputs("predict", {a.output}, {a.model, a.data});
-  if (bilevel::networks::is_network(a.model)) return run_network(a);
+int run_model(const PredictArguments& a) {
   auto model = bilevel::models::SavedModel::load(a.model);
   const bilevel::data::ReadOptions reading = a.reading.read_options();
   model.imputes = model.imputes || reading.missing == bilevel::data::Missing::mean;
@@ -84,6 +84,24 @@ int run(const PredictArguments& a) {
     text += "\n";
   }
   return deliver(a, text, said.values.size(), said.notes);
+}
+
+/// Readers advise options by which a training file is read; here that has been settled.
+int run(const PredictArguments& a) {
+  require_outputs("predict", {a.output}, {a.model, a.data});
+  try {
+    return bilevel::networks::is_network(a.model) ? run_network(a) : run_model(a);
+  } catch (const bilevel::InvalidInput& error) {
+    const std::string_view said = error.what();
+    const bool of_training = std::ranges::any_of(
+        std::array{"target", "labels", "weights", "ignore", "categorical"},
+        [&](std::string_view field) { return said.find(fmt::format("ReadOptions.{}", field)) != said.npos; });
+    if (!of_training) throw;
+    throw bilevel::InvalidInput(
+        fmt::format("{} (options of tune: predict reads columns as the training file had them, so correct "
+                    "this file, or tune again with them)",
+                    said));
+  }
 }
 
 }  // namespace

@@ -26,11 +26,25 @@ struct ReportArguments {
   std::string file, output;
 };
 
+/// Pages leave out what a result does not have: one that has nothing of what its command finds out is none.
+void require_result(const Json& result, std::initializer_list<const char*> parts) {
+  std::string missing;
+  for (const char* part : parts)
+    if (!result.contains(part)) missing += fmt::format("{}\"{}\"", missing.empty() ? "" : ", ", part);
+  if (!missing.empty())
+    throw InvalidInput(fmt::format("it is no whole result of {}: it has no {}",
+                                   result["command"].get<std::string>(), missing));
+}
+
 /// The page of a result, or the page itself where the file describes one.
 Json page_of(const Json& result) {
   if (!result.is_object()) throw InvalidInput("it is no object");
   const std::string command =
       result.contains("command") && result["command"].is_string() ? result["command"].get<std::string>() : "";
+  if (command == "tune") require_result(result, {"status", "data", "model", "validation_loss", "penalties"});
+  if (command == "clean") require_result(result, {"status", "data", "samples", "threshold"});
+  if (command == "train") require_result(result, {"status", "data", "network", "settings"});
+  if (command == "meta") require_result(result, {"status", "data", "learner", "settings"});
   if (command == "tune") return report::tune_page(result);
   if (command == "clean") return report::clean_page(result);
   if (command == "train") return report::train_page(result);

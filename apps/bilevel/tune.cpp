@@ -141,6 +141,9 @@ int run(TuneArguments a) {
   progress.show("reading the data");
   const bilevel::models::Prepared prepared = a.model.prepare();
   if (!a.save.empty()) require_savable(prepared);
+  // Networks take their time: what was chosen for them is said before.
+  if (prepared.network())
+    for (const std::string& note : prepared.notes) say(stderr, "bilevel: note: {}\n", note);
   const std::string identity = identity_of(prepared, options),
                     checkpoint = place_of("tune", a.checkpoint, identity);
   const bilevel::KeptRun kept = kept_run(checkpoint, options);

@@ -39,7 +39,7 @@ std::optional<double> Run::between_values() const {
 
 bool Run::look_at(double log_lambda, const std::vector<Vec>& warm) {
   pilot_.log_lambda = log_lambda;
-  pilot_.settled = folds_.settle(constant(single_, log_lambda), warm, 1e-10, true);
+  pilot_.settled = folds_.settle(constant(single_, log_lambda), warm, close(), true);
   if (Folds::cut_short(pilot_.settled)) return false;
   const Judged judged = folds_.judged(pilot_.settled);
   pilot_.losses = judged.losses();
@@ -68,7 +68,7 @@ bool Run::look_closer() {
 /// leaves the penalty of the pilot as it was.
 bool Run::try_adaptive(bool differ) {
   Choice& choice = result_.choice;
-  control_.progress("penalties by the size of coefficients");
+  ask("smaller penalties for large coefficients?");
   folds_.use(single_);
   const Folds::All alone = folds_.settle(constant(single_, options_.upper), {}, 1e-10, true);
   if (Folds::cut_short(alone)) return false;
@@ -93,7 +93,7 @@ bool Run::try_adaptive(bool differ) {
     warm = Folds::states(settled);
   }
   if (family.start.size() == 0) return true;
-  bilevel::Summary summary = descend(family, family.start, ".adaptive");
+  bilevel::Summary summary = descend(family, family.start, ".adaptive", pilot_phi());
   if (to_end()) return false;
   choice.gamma = summary.theta[1];
   const auto [fall, error, rows] = gain_of(family, summary);
@@ -130,16 +130,28 @@ Run::Gain Run::gain_of(const Family& family, const bilevel::Summary& summary) {
   return {fall, error, rows_that_count(squares, pilot_.weights)};
 }
 
-/// Of a network: one λ for each layer, as many numbers as the rows that judge can tell from noise.
+/// What is shown while it goes on, and said where there was no time for the answer.
+void Run::ask(std::string question) {
+  asking_ = std::move(question);
+  control_.progress(asking_);
+}
+
+/// Of a network: one λ for each layer, as many numbers as the rows that judge can tell from noise. Steps that
+/// gain less than those rows can tell are made only where the answer is yes.
 bool Run::try_layers() {
-  control_.progress("penalties by layers");
+  ask("do layers want different penalties?");
   Family family = layers_family(prepared_);
   set_box(family);
   family.start = constant(family, pilot_.log_lambda).cwiseMax(family.box.lower).cwiseMin(family.box.upper);
-  bilevel::Summary summary = descend(family, family.start, ".adaptive");
+  bilevel::Summary summary = descend(family, family.start, ".asked", pilot_phi(), true);
   if (to_end()) return false;
-  const auto [fall, error, rows] = gain_of(family, summary);
-  const bool kept = fall > convincing * error;
+  Gain gain = gain_of(family, summary);
+  const bool kept = gain.fall > convincing * gain.error;
+  if (kept) {
+    summary = descend(family, summary.theta, ".adaptive", summary.phi);
+    if (to_end()) return false;
+    gain = gain_of(family, summary);
+  }
   result_.choice.answers.push_back(
       fmt::format("Do layers want different penalties? log λ {:.2f}, held-out loss "
                   "{:+.2g} % ± {:.2g} %: {}",
@@ -151,7 +163,7 @@ bool Run::try_layers() {
 
 /// Whether penalties should differ at all.
 bool Run::test_score() {
-  control_.progress("asking the rows whether penalties should differ");
+  ask(options_.grouped() ? "do groups want different penalties?" : "do features want different penalties?");
   const Family base = asked_for();
   folds_.use(base);
   const auto rows = folds_.row_hypergradients(constant(base, pilot_.log_lambda), pilot_.settled);
@@ -202,6 +214,13 @@ std::optional<Family> Run::asked() {
 
 /// Which penalties the data ask for; none where there was no time to ask.
 Family Run::choose() {
+  Family chosen = answered();
+  // With an answer, or none needed, no question is open any more.
+  if (!chosen.kind.empty()) asking_.clear();
+  return chosen;
+}
+
+Family Run::answered() {
   if (options_.penalty != Penalty::automatic) {
     Family family = asked_for();
     add_prior(family);

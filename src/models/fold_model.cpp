@@ -52,13 +52,14 @@ std::unique_ptr<bilevel::InnerSolver<Vec>> solver_of(Perceptron& model) {
 
 RowHypergradients::Gradients row_gradients(PenalisedModel& model, const Vec& phi) {
   return linear_gradients(model.validation(), model.stored_coefficients(phi), [&model](const Vec& stored) {
-    Vec own(model.units().size());
+    Vec own(model.initial_phi().size());
     model.pull_back(stored.data(), own.data());
     return own;
   });
 }
 RowHypergradients::Gradients row_gradients(Perceptron& model, const Vec& phi) {
-  const Vec psi = phi.cwiseQuotient(model.units());
+  Vec psi = phi;
+  model.to_own(psi);
   return [&model, psi](Index first, const RowHypergradients::Mat& mixtures) {
     RowHypergradients::Mat own(psi.size(), mixtures.cols());
     Vec shares = Vec::Zero(model.validation().row_count()), each(psi.size());
@@ -87,18 +88,16 @@ class SmoothFold final : public FoldModel {
   void use(PenaltyMap penalties) override { model_.set_penalty_map(std::move(penalties)); }
 
   Settled settle(const Vec& theta, const Vec* warm, double tolerance) override {
-    const bool warmed = warm && warm->size() == model_.units().size();
+    if (warm && warm->size() != parameters_) warm = nullptr;
     if (const auto why = bilevel::stop_wanted(model_.stop_token()))
-      return not_begun(*why, warmed ? *warm : Vec(model_.initial_phi().cwiseProduct(model_.units())));
-    model_.adopt_units(theta);
-    inner_->set_tolerance(tolerance);
-    const Vec start = warmed ? Vec(warm->cwiseQuotient(model_.units())) : model_.initial_phi();
-    bilevel::Solution<Vec> solution = inner_->solve(theta, 0, start);
+      return not_begun(*why, warm ? *warm : initial_phi());
+    bilevel::Solution<Vec> solution = settled(theta, warm, tolerance);
     Settled settled;
     if (!cut_short(solution.status)) settled.outer_value = model_.outer(solution.phi, theta, {});
     settled.status = solution.status;
     settled.message = std::move(solution.message);
-    settled.phi = solution.phi.cwiseProduct(model_.units());
+    settled.phi = std::move(solution.phi);
+    model_.to_true(settled.phi);
     return settled;
   }
 
@@ -107,9 +106,10 @@ class SmoothFold final : public FoldModel {
     return std::make_unique<bilevel::InUnits<Vec>>(std::move(own), model_);
   }
   std::unique_ptr<RowHypergradients> row_hypergradients(const Vec& theta, const Vec& phi) override {
-    model_.adopt_units(theta);
-    return std::make_unique<RowHypergradients>(model_, model_.validation().row_count(),
-                                               phi.cwiseQuotient(model_.units()), theta,
+    model_.adopt_units(theta, phi);
+    Vec psi = phi;
+    model_.to_own(psi);
+    return std::make_unique<RowHypergradients>(model_, model_.validation().row_count(), psi, theta,
                                                row_gradients(model_, phi), adjoint_name_);
   }
   std::string solvers() const override { return fmt::format("{}, adjoint {}", inner_name_, adjoint_name_); }
@@ -119,13 +119,48 @@ class SmoothFold final : public FoldModel {
     return model_.standardised_coefficients(phi);
   }
   void obey(const bilevel::StopToken* stop) override { model_.obey(stop); }
-  Index parameters() const override { return model_.units().size(); }
+  Index parameters() const override { return parameters_; }
   RowLosses& training() override { return model_.training(); }
   RowLosses& validation() override { return model_.validation(); }
 
  private:
+  /// The start in true units.
+  Vec initial_phi() const {
+    Vec start = model_.initial_phi();
+    model_.to_true(start);
+    return start;
+  }
+  /// In units of its own.
+  bilevel::Solution<Vec> settled(const Vec& theta, const Vec* warm, double tolerance) {
+    inner_->set_tolerance(tolerance);
+    if constexpr (std::is_same_v<Smooth, Perceptron>) {
+      // Units by the curvature at a start that is no minimum are rough: a rough state has better ones.
+      Vec start = warm ? *warm : initial_phi();
+      model_.adopt_units(theta, start);
+      model_.to_own(start);
+      inner_->set_tolerance(std::max(tolerance, rough));
+      bilevel::Solution<Vec> near = inner_->solve(theta, 0, start);
+      if (tolerance >= rough || !succeeded(near.status)) return near;
+      if (near.iterations > 0) {
+        model_.to_true(near.phi);
+        model_.adopt_units(theta, near.phi);
+        model_.to_own(near.phi);
+      }
+      inner_->set_tolerance(tolerance);
+      return inner_->solve(theta, 0, near.phi);
+    } else {
+      model_.adopt_units(theta);
+      Vec start = warm ? *warm : model_.initial_phi();
+      if (warm) model_.to_own(start);
+      return inner_->solve(theta, 0, start);
+    }
+  }
+
+  static constexpr double rough = 0.03;
+
   std::unique_ptr<Smooth> owned_;
   Smooth& model_;
+  Index parameters_ = model_.initial_phi().size();
   std::string inner_name_, adjoint_name_;
   std::unique_ptr<bilevel::InnerSolver<Vec>> inner_;
 };

@@ -80,13 +80,13 @@ std::vector<Vec> Folds::coefficients(const All& settled) const {
   return all;
 }
 
-Fitted Folds::fit(const Family& family, const Vec& theta, const std::vector<Vec>& warm) {
+Fitted Folds::fit(const Family& family, const Vec& theta, const std::vector<Vec>& warm, double tolerance) {
   use(family);
   Fitted fitted;
   fitted.theta = theta;
   fitted.log_lambda = reported_penalties(prepared_, family, theta);
   fitted.names = family.names;
-  const All settled = settle(theta, warm, 1e-10, true);
+  const All settled = settle(theta, warm, tolerance, true);
   if (cut_short(settled)) {
     fitted.coefficients = kept().standardised_coefficients(settled.back().phi);
     fitted.coefficients.setConstant(bilevel::unknown);

@@ -40,7 +40,7 @@ class Folds {
   Judged judged(const All& settled);
   /// The coefficients of the standardised features of each fold, then of the kept model.
   std::vector<Vec> coefficients(const All& settled) const;
-  Fitted fit(const Family& family, const Vec& theta, const std::vector<Vec>& warm);
+  Fitted fit(const Family& family, const Vec& theta, const std::vector<Vec>& warm, double tolerance);
 
   /// The gradient of the mean validation loss plus the family's prior; refers to these models.
   std::unique_ptr<bilevel::Estimator<Vec>> estimator(const Family& family);

@@ -24,11 +24,14 @@ class LeavesSaddles final : public bilevel::InnerSolver<Vec> {
                                                {.max_iterations = most_iterations})) {}
 
   std::string_view name() const override { return "trust-region"; }
-  void set_tolerance(double tolerance) override { inner_->set_tolerance(tolerance); }
+  void set_tolerance(double tolerance) override {
+    inner_->set_tolerance(tolerance);
+    looks_ = tolerance < rough;
+  }
 
   bilevel::Solution<Vec> solve(const Vec& theta, double beta, const Vec& start) override {
     bilevel::Solution<Vec> settled = inner_->solve(theta, beta, start);
-    for (int pushes = 0; pushes < most_pushes && succeeded(settled.status); ++pushes) {
+    for (int pushes = 0; looks_ && pushes < most_pushes && succeeded(settled.status); ++pushes) {
       const Vec away = beside(theta, beta, settled);
       if (away.size() == 0) break;
       bilevel::Solution<Vec> next = inner_->solve(theta, beta, away);
@@ -46,6 +49,8 @@ class LeavesSaddles final : public bilevel::InnerSolver<Vec> {
   static constexpr long most_iterations = 1000;
   static constexpr int most_pushes = 5;
   static constexpr Index products = 40;
+  /// What ends with larger gradients is on its way, and not at rest.
+  static constexpr double rough = 1e-4;
 
   /// Below the settled state along its direction of negative curvature; empty where none was found.
   Vec beside(const Vec& theta, double beta, bilevel::Solution<Vec>& settled) {
@@ -71,6 +76,7 @@ class LeavesSaddles final : public bilevel::InnerSolver<Vec> {
   }
 
   bilevel::Problem<Vec>& problem_;
+  bool looks_ = true;
   std::unique_ptr<bilevel::InnerSolver<Vec>> inner_;
   std::unique_ptr<bilevel::Curvature<Vec>> curvature_;
 };

@@ -20,6 +20,11 @@ using bilevel::Status;
 constexpr double deepest = -30;
 /// Widening the box is worth its time where it may lower the loss by this share.
 constexpr double worthwhile = 1e-3;
+/// The grid of a network ends after so many values in a row above the best, the last by this share.
+constexpr int turned = 3;
+/// A question has an answer, or none that could be heard above its standard error, after so many steps.
+constexpr long steps_of_question = 10;
+constexpr double worse = 0.02;
 /// So often at most, by 4 each time.
 constexpr int most_widenings = 5;
 
@@ -73,7 +78,19 @@ bool Run::search_grid() {
       if (std::isfinite(p.validation_loss)) least = std::min(least, p.validation_loss);
     return last <= least && before - last > worthwhile * std::abs(before);
   };
-  for (int k = static_cast<int>(grid.points().size()); k < options_.grid || still_falling(); ++k) {
+  // Of networks the weakest penalties take the longest, and lead nowhere once the loss has turned.
+  const auto only_rises = [&] {
+    const auto& points = grid.points();
+    if (!prepared_.network() || points.size() <= turned) return false;
+    double least = bilevel::everywhere;
+    for (const GridPoint& p : points) least = std::fmin(least, p.validation_loss);
+    const double clearly = least + worse * std::abs(least);
+    return points.front().validation_loss > clearly && points.back().validation_loss > clearly &&
+           std::all_of(points.end() - turned, points.end(),
+                       [&](const GridPoint& p) { return p.validation_loss > least; });
+  };
+  for (int k = static_cast<int>(grid.points().size());
+       (k < options_.grid || still_falling()) && !only_rises(); ++k) {
     const double log_lambda = options_.upper - step * static_cast<double>(k);
     control_.progress(fmt::format("one λ for all: {} of {}", k + 1, std::max(k + 1, options_.grid)));
     bilevel::Stopwatch own;
@@ -81,7 +98,7 @@ bool Run::search_grid() {
     // units that a stronger penalty has put to sleep.
     const auto settled =
         folds_.settle(constant(single_, log_lambda), prepared_.network() ? std::vector<Vec>() : grid.phi(),
-                      grid_tolerance, false);
+                      prepared_.network() ? network_grid_tolerance : grid_tolerance, false);
     if (Folds::cut_short(settled)) break;
     grid.add({log_lambda, scale2_ * folds_.value(settled), own.seconds()}, Folds::states(settled));
     // Time for the final fits, which are of the best value.
@@ -90,8 +107,8 @@ bool Run::search_grid() {
   result_.points = grid.points();
   best_phi_ = grid.best_phi();
   const auto why = stop_.wanted();
-  if (result_.points.empty() ||
-      (why == Status::interrupted && static_cast<int>(result_.points.size()) < options_.grid)) {
+  if (result_.points.empty() || (why == Status::interrupted &&
+                                 static_cast<int>(result_.points.size()) < options_.grid && !only_rises())) {
     result_.interrupted = why == Status::interrupted;
     result_.summary.status = why.value_or(Status::interrupted);
     result_.summary.message = sentence(result_.summary.status);
@@ -100,7 +117,7 @@ bool Run::search_grid() {
   }
   result_.grid_seconds = result_.points.back().seconds;
   if (options_.seconds > 0) {
-    const bool all = static_cast<int>(result_.points.size()) >= options_.grid;
+    const bool all = static_cast<int>(result_.points.size()) >= options_.grid || only_rises();
     stop_ = bilevel::StopToken(control_.interrupted, all ? std::max(time_left() - reserve(), 1e-3) : 1e-9);
   }
   result_.grid_fits = static_cast<long>(result_.points.size() * folds_.count());
@@ -136,12 +153,34 @@ bool Run::certified_at(double log_lambda) {
   return estimator->estimate(constant(single_, log_lambda), {}).certificate.bound <= 0.1 * options_.tolerance;
 }
 
-bilevel::Summary Run::descend(const Family& family, const Vec& start, const std::string& ending) {
+/// The states of the best single λ, one after another as an estimate has them.
+Vec Run::pilot_phi() const {
+  const std::vector<Vec> states = pilot_.settled.empty() ? best_phi_ : Folds::states(pilot_.settled);
+  Vec all(0);
+  for (std::size_t k = 0; k < std::min(states.size(), folds_.count()); ++k) {
+    const Index before = all.size();
+    all.conservativeResize(before + states[k].size());
+    all.tail(states[k].size()) = states[k];
+  }
+  return all;
+}
+
+bilevel::Summary Run::descend(const Family& family, const Vec& start, const std::string& ending,
+                              const Vec& phi, bool roughly) {
   const auto estimator = folds_.estimator(family);
   bilevel::SolveOptions options;
   options.gradient_tolerance = options_.tolerance;
   options.ordinary_scale = 0;  // losses are in units of the target: a small one is a good one
   options.max_iterations = options_.iterations;
+  if (roughly) {
+    options.max_iterations = std::min(options_.iterations, steps_of_question);
+    options.relative_decrease = worthwhile;
+  }
+  if (prepared_.network()) {
+    // A state on its way has no minimum's curvature, and another start may lead to another minimum.
+    options.tolerances.inner = options.tolerances.adjoint = 1e-10;
+    options.phi = phi;
+  }
   options.stop = &stop_;
   options.box = family.box;
   options.identity = fmt::format("{} {}{} at {} above {}", control_.identity, family.kind, ending, start[0],
@@ -151,8 +190,8 @@ bilevel::Summary Run::descend(const Family& family, const Vec& start, const std:
     options.resume = control_.resume && std::filesystem::exists(options.checkpoint);
   }
   options.callback = [&](const bilevel::HistoryEntry& h) {
-    control_.progress(fmt::format("{}: step {:>3}  {} {:.8g}  gradient {:.1e} ± {:.0e} ({})", family.kind,
-                                  h.iteration,
+    control_.progress(fmt::format("{}: step {:>3}  {} {:.8g}  gradient {:.1e} ± {:.0e} ({})",
+                                  asking_.empty() ? family.kind : asking_, h.iteration,
                                   family.prior.precision > 0 ? "loss with prior" : "validation loss",
                                   scale2_ * h.outer_value, h.gradient_norm, h.bound, name(h.verdict)));
     bilevel::HistoryEntry said = h;
@@ -187,7 +226,8 @@ void Run::minimise(Family& family) {
   starts.insert(starts.end(), options_.starts.begin(), options_.starts.end());
   for (std::size_t k = 0; k < starts.size(); ++k) {
     const Vec start = constant(family, starts[k]).cwiseMax(family.box.lower).cwiseMin(family.box.upper);
-    bilevel::Summary summary = descend(family, start, k == 0 ? "" : fmt::format(".{}", k));
+    bilevel::Summary summary =
+        descend(family, start, k == 0 ? "" : fmt::format(".{}", k), k == 0 ? pilot_phi() : Vec());
     const Status status = summary.status;
     if (k == 0 || summary.outer_value < result_.summary.outer_value) result_.summary = std::move(summary);
     result_.interrupted = status == Status::interrupted;
@@ -223,7 +263,7 @@ void Run::widen(Family& family) {
     lower_ -= 4;
     Family wider = family;
     set_box(wider);
-    bilevel::Summary next = descend(wider, s.theta, fmt::format(".wide{}", k));
+    bilevel::Summary next = descend(wider, s.theta, fmt::format(".wide{}", k), s.phi);
     const bool better = next.outer_value < s.outer_value - 1e-4 * std::abs(s.outer_value);
     if (cut_short(next.status)) {
       // To be gone on with here.
@@ -268,9 +308,10 @@ void Run::finish(const Family& family) {
   const std::vector<Vec> near = pilot_.settled.empty() ? best_phi_ : Folds::states(pilot_.settled);
   if (warm.empty()) warm = near;
   const Vec best = constant(single_, best_.log_lambda);
-  result_.chosen = folds_.fit(family, result_.summary.theta, warm);
+  result_.chosen = folds_.fit(family, result_.summary.theta, warm, close());
   const bool single = family.kind == single_.kind;
-  result_.grid = single && result_.chosen.theta == best ? result_.chosen : folds_.fit(single_, best, near);
+  result_.grid =
+      single && result_.chosen.theta == best ? result_.chosen : folds_.fit(single_, best, near, close());
   if (single && result_.grid.fitted) {
     // Few rows that make up the loss do not know which λ between two values of the grid is best for others.
     const double least = result_.chosen.theta[0];
@@ -306,7 +347,7 @@ void Run::finish(const Family& family) {
       prepared_.held_out
           ? prepared_.training_rows
           : prepared_.training_rows - prepared_.training_rows / static_cast<Index>(folds_.count())));
-  result_.standard = folds_.fit(single_, constant(single_, standard), near);
+  result_.standard = folds_.fit(single_, constant(single_, standard), near, close());
   if (!result_.chosen.warning.empty()) result_.warnings.push_back(result_.chosen.warning);
   if (result_.chosen.fitted && !(result_.grid.fitted && result_.standard.fitted))
     result_.warnings.push_back("there was no time to fit the models that the tuned one is compared with");
@@ -329,6 +370,10 @@ Tuned Run::run() {
     result_.reached = "after the single λ";
     result_.summary.status = stop_.wanted().value_or(Status::interrupted);
     result_.summary.message = sentence(result_.summary.status);
+    if (!asking_.empty()) {
+      result_.reached += fmt::format(", while asking: {}", asking_);
+      result_.summary.message += fmt::format("; it was asking: {}", asking_);
+    }
     result_.summary.theta = constant(single_, best_.log_lambda);
     result_.interrupted = result_.summary.status == Status::interrupted;
   } else {
@@ -344,7 +389,7 @@ Tuned Run::run() {
 }
 
 bilevel::KeptRun kept_run(const std::string& checkpoint, const TuneOptions& options) {
-  std::vector<std::string> beside{".grid", ".adaptive"};
+  std::vector<std::string> beside{".grid", ".asked", ".adaptive"};
   for (std::size_t k = 1; k <= options.starts.size() + 1; ++k) beside.push_back(fmt::format(".{}", k));
   for (int k = 1; k <= most_widenings; ++k) beside.push_back(fmt::format(".wide{}", k));
   return bilevel::KeptRun(checkpoint, beside);

@@ -16,6 +16,9 @@ namespace bilevel::models {
 /// Of the fits with one λ, a gradient in units in which curvatures are about one; the best is fitted once
 /// more.
 inline constexpr double grid_tolerance = 1e-7;
+/// Of a network's fits, in units by its own curvature, where half the square of a gradient is what the loss
+/// still may fall: on the grid, and where a descent begins or ends.
+inline constexpr double network_grid_tolerance = 3e-3, network_tolerance = 1e-7;
 /// The best λ between two values of the grid is the best for other rows too where it was found by so many
 /// rows.
 inline constexpr double many_rows = 100;
@@ -52,12 +55,16 @@ class Run {
     double rows = 0;  // that make up the loss
   };
   bool certified_at(double log_lambda);
+  /// Of a fit that is looked at closely.
+  double close() const { return prepared_.network() ? network_tolerance : 1e-10; }
   bool look_closer();
   bool look_at(double log_lambda, const std::vector<Vec>& warm);
   std::optional<double> between_values() const;
   Family choose();
+  Family answered();
   bool try_adaptive(bool differ);
   bool try_layers();
+  void ask(std::string question);
   /// By how much penalties lower the held-out losses of the best single λ, row by row: the mean with its
   /// standard error.
   struct Gain {
@@ -68,7 +75,11 @@ class Run {
   Family asked_for() const;
   void add_prior(Family& family);
   void minimise(Family& family);
-  bilevel::Summary descend(const Family& family, const Vec& start, const std::string& ending);
+  /// `roughly`: as far as a question takes, whose answer has a standard error. A network's begins with the
+  /// states φ, and follows their minimum; empty: with the problem's own start.
+  bilevel::Summary descend(const Family& family, const Vec& start, const std::string& ending, const Vec& phi,
+                           bool roughly = false);
+  Vec pilot_phi() const;
   void widen(Family& family);
   void finish(const Family& family);
   double grid_step() const {
@@ -97,6 +108,7 @@ class Run {
   GridPoint best_;
   std::vector<Vec> best_phi_;  // of the folds
   Pilot pilot_;
+  std::string asking_;                                           // the question that is being asked
   std::optional<std::pair<Family, bilevel::Summary>> adaptive_;  // few numbers that were found while choosing
 };
 

@@ -10,6 +10,7 @@
 #include <bilevel/problem/gamma.hpp>
 
 #include "problems/perceptron_loss.hpp"
+#include "problems/perceptron_units.hpp"
 
 namespace bilevel::problems {
 
@@ -56,38 +57,42 @@ Eigen::MatrixXd perceptron_margins(const PerceptronShape& shape, const Vec& para
   return z;
 }
 
-/// J = Tᵀ(H_training + β·H_validation)T + diag(λ), χ = λ∘ψ, each element in the column of its θ.
+/// J = Tᵀ(H_training + β·H_validation + diag(λ))T, χ = Tᵀ(λ∘φ), each element in the column of its θ.
 struct PerceptronCurvature final : Curvature<Vec> {
   explicit PerceptronCurvature(Perceptron& owner) : model(owner), training(owner.training_->make_trace()) {}
 
   void times(const Vec& v, Vec& out) override {
     Perceptron& m = model;
-    m.to_stored(v, m.u_);
+    m.phi_ = v;
+    m.units_->to_true(m.phi_);
+    m.to_stored(m.phi_, m.u_);
     m.training_->times(training, m.u_, m.g_);
     if (beta != 0) {
       m.validation_->times(validation, m.u_, m.h_);
       m.g_ += beta * m.h_;
     }
-    m.pull_back(m.g_, out);
-    out.array() += lambda.array() * v.array();
+    m.pull_back_stored(m.g_, out);
+    out.array() += lambda.array() * m.phi_.array();
+    m.units_->pull_back(out);
   }
   void cross_times(const Vec& v, Vec& out) override {
+    moved = v;
+    model.units_->to_true(moved);
     out.setZero();
-    for (Index k = 0; k < model.penalised_; ++k) model.penalties_.add(k, cross[k] * v[k], out);
+    for (Index k = 0; k < model.penalised_; ++k) model.penalties_.add(k, cross[k] * moved[k], out);
   }
   void cross_apply(const Vec& u, Vec& out) override {
     out.setZero();
     for (Index k = 0; k < model.penalised_; ++k) out[k] = cross[k] * model.penalties_.along(k, u);
+    model.units_->pull_back(out);
   }
   double cross_norm() override {
-    PenaltyNorm norm(model.penalties_);
-    for (Index k = 0; k < model.penalised_; ++k) norm.add(k, cross[k] * cross[k]);
-    return std::sqrt(norm.square()) * (1 + gamma(static_cast<double>(cross.size()) + 16));
+    return model.cross_norm(lambda, cross) * (1 + gamma(static_cast<double>(cross.size()) + 16));
   }
 
   Perceptron& model;
   PerceptronLoss::Trace training, validation;
-  Vec lambda, cross;
+  Vec lambda, cross, moved;
   double beta = 0;
 };
 
@@ -124,8 +129,8 @@ Perceptron::Perceptron(PerceptronShape shape, kernels::Loss loss, Samples sample
       start_[shape_.place(l) + k] = scale * normal(engine);
   }
   u_ = g_ = h_ = Vec::Zero(shape_.size());
-  lambda_ = Vec::Zero(size_);
-  units_ = Vec::Ones(size_);
+  lambda_ = phi_ = Vec::Zero(size_);
+  units_ = std::make_unique<PerceptronUnits>(shape_, size_ - penalised_);
   adopt_units(initial_theta());
 }
 
@@ -150,21 +155,45 @@ void Perceptron::set_penalty_map(PenaltyMap penalties) {
   adopt_units(initial_theta());
 }
 
-/// 1/√(λ + typical curvature), a power of two, so that changing units changes no digit of a state.
+Vec Perceptron::initial_phi() const {
+  Vec own = start_;
+  to_own(own);
+  return own;
+}
+
+const Vec& Perceptron::units() const {
+  return units_->elements();
+}
+void Perceptron::to_own(Vec& x) const {
+  units_->to_own(x);
+}
+void Perceptron::to_true(Vec& x) const {
+  units_->to_true(x);
+}
+
+/// 1/√(λ + typical curvature)
 void Perceptron::adopt_units(const Vec& theta) {
-  for (Index k = 0; k < size_; ++k) {
-    const double lambda = k < penalised_ ? std::exp(penalties_.log_lambda(k, theta)) : 0;
-    units_[k] = std::exp2(std::round(-0.5 * std::log2(lambda + typical_curvature * mean_square_[k])));
-  }
+  set_penalties(theta);
+  Vec units(size_);
+  for (Index k = 0; k < size_; ++k)
+    units[k] = std::exp2(std::round(-0.5 * std::log2(lambda_[k] + typical_curvature * mean_square_[k])));
+  units_->adopt(units);
+}
+
+void Perceptron::adopt_units(const Vec& theta, const Vec& phi) {
+  to_stored(phi, u_);
+  std::vector<LayerMoments> moments = training_->moments(u_);
+  moments[0].standardise(standardisation_.shift, standardisation_.inverse_scale);
+  set_penalties(theta);
+  units_->adopt(lambda_, moments);
 }
 
 void Perceptron::set_penalties(const Vec& theta) {
-  for (Index k = 0; k < penalised_; ++k)
-    lambda_[k] = std::exp(penalties_.log_lambda(k, theta)) * units_[k] * units_[k];
+  for (Index k = 0; k < penalised_; ++k) lambda_[k] = std::exp(penalties_.log_lambda(k, theta));
 }
 
-void Perceptron::to_stored(const Vec& psi, Vec& u) const {
-  u.head(size_) = units_.cwiseProduct(psi);
+void Perceptron::to_stored(const Vec& phi, Vec& u) const {
+  u.head(size_) = phi;
   u.tail(u.size() - size_).setZero();
   const Index units = shape_.units(0);
   auto bias = u.segment(shape_.features * units, units);
@@ -175,35 +204,45 @@ void Perceptron::to_stored(const Vec& psi, Vec& u) const {
   }
 }
 
-void Perceptron::pull_back(const Vec& g, Vec& out) const {
+/// By φ what is by the stored parameters.
+void Perceptron::pull_back_stored(const Vec& g, Vec& out) const {
   out = g.head(size_);
   const Index units = shape_.units(0);
   const auto bias = g.segment(shape_.features * units, units);
   for (Index j = 0; j < shape_.features; ++j)
     out.segment(j * units, units) =
         standardisation_.inverse_scale[j] * (g.segment(j * units, units) - standardisation_.shift[j] * bias);
-  out.array() *= units_.array();
+}
+
+void Perceptron::pull_back(const Vec& g, Vec& out) const {
+  pull_back_stored(g, out);
+  units_->pull_back(out);
 }
 
 double Perceptron::inner(const Vec& psi, const Vec& theta, Wanted<Vec> wanted) {
   set_penalties(theta);
-  to_stored(psi, u_);
+  phi_ = psi;
+  units_->to_true(phi_);
+  to_stored(phi_, u_);
   double value = training_->value(u_, wanted.phi ? &g_ : nullptr);
-  value += 0.5 * (lambda_.array() * psi.array().square()).sum();
+  value += 0.5 * (lambda_.array() * phi_.array().square()).sum();
   if (wanted.phi) {
-    pull_back(g_, *wanted.phi);
-    wanted.phi->array() += lambda_.array() * psi.array();
+    pull_back_stored(g_, *wanted.phi);
+    wanted.phi->array() += lambda_.array() * phi_.array();
+    units_->pull_back(*wanted.phi);
   }
   if (wanted.theta) {
     wanted.theta->setZero();
     for (Index k = 0; k < penalised_; ++k)
-      penalties_.add(k, 0.5 * lambda_[k] * psi[k] * psi[k], *wanted.theta);
+      penalties_.add(k, 0.5 * lambda_[k] * phi_[k] * phi_[k], *wanted.theta);
   }
   return value;
 }
 
 double Perceptron::outer(const Vec& psi, const Vec&, Wanted<Vec> wanted) {
-  to_stored(psi, u_);
+  phi_ = psi;
+  units_->to_true(phi_);
+  to_stored(phi_, u_);
   const double value = validation_->value(u_, wanted.phi ? &g_ : nullptr);
   if (wanted.phi) pull_back(g_, *wanted.phi);
   if (wanted.theta) wanted.theta->setZero();
@@ -211,7 +250,9 @@ double Perceptron::outer(const Vec& psi, const Vec&, Wanted<Vec> wanted) {
 }
 
 void Perceptron::validation_gradient(const Vec& psi, const Vec& shares, Vec& out) {
-  to_stored(psi, u_);
+  phi_ = psi;
+  units_->to_true(phi_);
+  to_stored(phi_, u_);
   validation_->mixed_gradient(u_, shares, g_);
   pull_back(g_, out);
 }
@@ -222,34 +263,45 @@ void Perceptron::linearise(const Vec& psi, const Vec& theta, double beta,
     reuse = std::make_unique<PerceptronCurvature>(*this);
   auto& c = static_cast<PerceptronCurvature&>(*reuse);
   set_penalties(theta);
+  phi_ = psi;
+  units_->to_true(phi_);
   c.lambda = lambda_;
-  c.cross = lambda_.cwiseProduct(psi);
+  c.cross = lambda_.cwiseProduct(phi_);
   c.beta = beta;
-  to_stored(psi, u_);
+  to_stored(phi_, u_);
   training_->linearise(u_, c.training);
   if (beta == 0) return;
   if (c.validation.deltas.empty()) c.validation = validation_->make_trace();
   validation_->linearise(u_, c.validation);
 }
 
+/// An upper bound of ‖Tᵀ·cross·∂(log λ)/∂θ‖, cross = λ∘φ; of factors by ‖Tᵀ√Λ‖·‖√Λ·φ·∂(log λ)/∂θ‖.
+double Perceptron::cross_norm(const Vec& lambda, const Vec& cross) const {
+  PenaltyNorm norm(penalties_);
+  const bool each = units_->elementwise();
+  for (Index k = 0; k < penalised_; ++k)
+    norm.add(k, each ? std::pow(cross[k] * units_->elements()[k], 2) : cross[k] * cross[k] / lambda[k]);
+  return std::sqrt(norm.square() * (each ? 1 : units_->largest(lambda)));
+}
+
 /// Those of the penalties, which are quadratic: of the network nothing holds that would be of use.
 Constants Perceptron::constants(const Vec& theta, const Vec& center, double radius) {
   set_penalties(theta);
-  const double largest = lambda_.maxCoeff() * (1 + 1e-12), spread = penalties_.spread();
+  const double largest = units_->largest(lambda_) * (1 + 1e-12), spread = penalties_.spread();
   Constants c;
   c.cross_lipschitz = largest * spread;
   c.outer_cross_lipschitz = 0;
   if (!std::isfinite(radius)) return c;
-  PenaltyNorm squares(penalties_);
-  for (Index k = 0; k < penalised_; ++k) squares.add(k, lambda_[k] * lambda_[k] * center[k] * center[k]);
-  c.cross_norm = (std::sqrt(squares.square()) + largest * spread * radius) *
+  phi_ = center;
+  units_->to_true(phi_);
+  c.cross_norm = (cross_norm(lambda_, lambda_.cwiseProduct(phi_)) + largest * spread * radius) *
                  (1 + gamma(static_cast<double>(size_) + 32));
   return c;
 }
 
 Vec Perceptron::stored_coefficients(const Vec& phi) const {
   Vec u(shape_.size());
-  to_stored(phi.cwiseQuotient(units_), u);
+  to_stored(phi, u);
   return u;
 }
 

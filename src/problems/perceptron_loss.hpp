@@ -9,6 +9,8 @@
 
 namespace bilevel::problems {
 
+struct LayerMoments;
+
 /// The loss of a perceptron over some rows, its gradient and its Hessian's products, as products of matrices
 /// over blocks of rows: each pass reads the features of a block twice, the second time while they are in the
 /// cache. Blocks belong to chunks that follow from the shape alone; each has a sum of its own and these are
@@ -44,6 +46,8 @@ class PerceptronLoss final : public RowLosses {
   void times(const Trace& trace, const Vec& v, Vec& out);
   /// The gradient of Σ shares_i·loss_i.
   void mixed_gradient(const Vec& u, const Vec& shares, Vec& out);
+  /// What the rows say of the curvature at u, layer by layer.
+  std::vector<LayerMoments> moments(const Vec& u);
 
  private:
   struct Block {
@@ -71,6 +75,7 @@ class PerceptronLoss final : public RowLosses {
   void first_gradient(const Block& block, const double* delta, bool fresh, double* out) const;
   double pass(const Vec& u, Trace& t, const Vec* weights, Vec* gradient);
   void add_up(Vec& out);
+  void look_at_inputs(Index layer, const Vec& masses, LayerMoments& own) const;
   double loss(const double* margins, Index place) const;
   void slope_of(const double* margins, Index place, double* slope, double* curvature) const;
   template <class Work>

@@ -38,7 +38,11 @@ TEST(Report, OfSomethingElseIsRefused) {
   refused("{\"x\": 1}", "neither a result nor a page");
   refused("{\"command\": \"solve\"}", "the results of solve have no report");
   refused("{\"title\": \"x\", \"sections\": [{\"blocks\": []}]}", "sections[0]: \"title\" is missing");
-  refused("{\"command\": \"train\", \"epochs\": 3}", "epochs");
+  for (const char* command : {"tune", "clean", "train", "meta"})
+    refused(fmt::format("{{\"command\": \"{}\", \"epochs\": 3}}", command),
+            fmt::format("it is no whole result of {}: it has no \"status\", \"data\"", command));
+  refused(R"({"command": "train", "status": "", "data": {}, "network": {}, "settings": {}, "epochs": 3})",
+          "epochs");
   EXPECT_EQ(run("report " + scratch("nowhere.json")).code, 2);
   const std::string json = write("same.json", "{}");
   EXPECT_EQ(run("report " + json + " --output " + json).code, 2);

@@ -8,12 +8,14 @@
 #include <gtest/gtest.h>
 
 #include <bilevel/data/make_dataset.hpp>
+#include <bilevel/gradient/make_estimator.hpp>
 #include <bilevel/gradient/sum_of_estimators.hpp>
 #include <bilevel/inner/make_inner_solver.hpp>
 #include <bilevel/models/diagnosis.hpp>
 #include <bilevel/models/problem.hpp>
 
 #include "models/folds.hpp"
+#include "models/leaves_saddles.hpp"
 #include "refusal.hpp"
 #include "scratch.hpp"
 
@@ -200,6 +202,85 @@ TEST(NetworkTuning, TheFamilyOfLayersHasTheirNames) {
   EXPECT_EQ(family.final.count, 2);
   // Reported is one number for each penalty of the map that was prepared.
   EXPECT_EQ(reported_penalties(p, family, Vec::Constant(2, -3.0)).size(), 2);
+}
+
+/// With all weights zero only the last bias has a gradient: whoever follows gradients stays. x₀x₁ is worth
+/// leaving for.
+TEST(NetworkTuning, FitsLeaveTheSaddleOfZeroWeights) {
+  const Prepared p = prepare(regression(), network(Penalty::global));
+  const auto model = make_perceptron(p, p.folds.front());
+  const Vec theta = Vec::Constant(1, -6.0);
+  model->adopt_units(theta);
+  const Vec zero = Vec::Zero(model->initial_phi().size());
+  const auto least = [&](const Vec& phi) {
+    std::unique_ptr<Curvature<Vec>> curvature;
+    model->linearise(phi, theta, 0, curvature);
+    Mat hessian(phi.size(), phi.size());
+    Vec column(phi.size());
+    for (Index k = 0; k < phi.size(); ++k) {
+      curvature->times(Vec::Unit(phi.size(), k), column);
+      hessian.col(k) = column;
+    }
+    return Eigen::SelfAdjointEigenSolver<Mat>(hessian).eigenvalues()[0];
+  };
+
+  const auto stays = make_inner_solver<Vec>("trust-region", *model);
+  stays->set_tolerance(1e-9);
+  const Solution<Vec> held = stays->solve(theta, 0, zero);
+  ASSERT_EQ(held.status, Status::converged) << held.message;
+  EXPECT_EQ(held.phi.head(zero.size() - 1).norm(), 0);
+  ASSERT_LT(least(held.phi), -1e-3);
+  const auto estimator = make_estimator<Vec>("implicit-cg", *model, *stays, {});
+  const Certificate certificate = estimator->estimate(theta, {.phi = zero, .pi = {}}).certificate;
+  EXPECT_EQ(certificate.kind, Kind::none);
+  EXPECT_EQ(certificate.verdict, Verdict::untrusted);
+  const std::string said = "not positive definite: smallest eigenvalue ";
+  const std::size_t place = certificate.reason.find(said);
+  ASSERT_NE(place, std::string::npos) << certificate.reason;
+  EXPECT_NEAR(std::stod(certificate.reason.substr(place + said.size())), least(held.phi),
+              1e-3 * std::abs(least(held.phi)));
+
+  LeavesSaddles leaves(*model);
+  leaves.set_tolerance(1e-9);
+  const Solution<Vec> left = leaves.solve(theta, 0, zero);
+  EXPECT_EQ(left.status, Status::converged) << left.message;
+  EXPECT_NE(left.message.find("a saddle was left"), std::string::npos) << left.message;
+  EXPECT_LT(left.value, 0.9 * held.value);
+  EXPECT_GT(least(left.phi), 0);
+}
+
+/// The grid goes on while the loss falls, and not for long once it rises: weak penalties take the longest.
+TEST(NetworkTuning, AGridThatOnlyRisesEnds) {
+  TuneOptions options = network(Penalty::global);
+  options.bounds_given = true;
+  options.lower = -20;
+  options.upper = 4;
+  options.grid = 25;
+  options.iterations = 0;
+  const Tuned tuned = tune(regression(), options);
+  ASSERT_LT(tuned.points.size(), 25u);
+  ASSERT_GT(tuned.points.size(), 4u);
+  double least = everywhere;
+  for (const GridPoint& point : tuned.points) least = std::min(least, point.validation_loss);
+  EXPECT_LT(least, 0.5 * tuned.points.front().validation_loss);
+  for (std::size_t k = tuned.points.size() - 3; k < tuned.points.size(); ++k)
+    EXPECT_GT(tuned.points[k].validation_loss, least);
+  EXPECT_FALSE(tuned.interrupted);
+  EXPECT_TRUE(tuned.chosen.fitted);
+}
+
+TEST(NetworkTuning, WhoeverEndsItHearsWhatWasAsked) {
+  bool asked = false;
+  TuneControl control;
+  control.progress = [&](std::string_view line) {
+    asked = asked || line.find("do layers want different penalties?: step") != line.npos;
+  };
+  control.interrupted = [&] { return asked; };
+  const Tuned tuned = tune(regression(), network(Penalty::automatic), control);
+  EXPECT_TRUE(tuned.interrupted);
+  EXPECT_EQ(tuned.reached, "after the single λ, while asking: do layers want different penalties?");
+  EXPECT_NE(tuned.summary.message.find("it was asking: do layers"), std::string::npos)
+      << tuned.summary.message;
 }
 
 TEST(NetworkTuning, DiagnosisLooksAtWhatMakesSense) {

@@ -20,6 +20,7 @@ namespace bilevel::problems {
 namespace perceptron_test {
 
 using Vec = Eigen::VectorXd;
+using Mat = Eigen::MatrixXd;
 using kernels::Loss;
 
 struct Case {
@@ -110,6 +111,101 @@ TEST(Perceptron, DerivativesAgreeWithDifferences) {
     for (const char* check : {"hessian-difference", "cross-difference", "nudged"})
       EXPECT_TRUE(report.find(check)) << check;
   }
+}
+
+Mat dense_hessian(Perceptron& model, const Vec& psi, const Vec& theta) {
+  std::unique_ptr<Curvature<Vec>> curvature;
+  model.linearise(psi, theta, 0, curvature);
+  Mat hessian(psi.size(), psi.size());
+  Vec column(psi.size());
+  for (Index k = 0; k < psi.size(); ++k) {
+    curvature->times(Vec::Unit(psi.size(), k), column);
+    hessian.col(k) = column;
+  }
+  return hessian;
+}
+
+/// In units by Kronecker factors derivatives are derivatives, φ comes back, and what bounds say of χ holds.
+TEST(Perceptron, UnitsByItsCurvatureChangeNothingElse) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.seed);
+    Data data(c);
+    Perceptron model = data.model(c, per_layer(data.shape));
+    const Vec theta = random_matrix(c.seed, model.penalties().thetas(), 1).array() - 2;
+    Vec phi = model.initial_phi();
+    model.to_true(phi);
+    phi += 0.3 * random_matrix(c.seed + 9, phi.size(), 1);
+    const double value = [&] {
+      Vec own = phi;
+      model.to_own(own);
+      return model.inner(own, theta, {});
+    }();
+    model.adopt_units(theta, phi);
+    Vec psi = phi;
+    model.to_own(psi);
+    EXPECT_NEAR(model.inner(psi, theta, {}), value, 1e-12 * std::abs(value));
+    Vec again = psi;
+    model.to_true(again);
+    EXPECT_LE((again - phi).norm(), 1e-12 * phi.norm());
+    const CheckReport report = check_derivatives<Vec>(model, psi, theta, {.seed = c.seed});
+    EXPECT_TRUE(report.passed()) << report.table();
+
+    std::unique_ptr<Curvature<Vec>> here, there;
+    model.linearise(psi, theta, 0, here);
+    const Vec step = 0.1 * random_matrix(c.seed + 10, phi.size(), 1);
+    model.linearise(psi + step, theta, 0, there);
+    Mat cross(phi.size(), theta.size()), moved = cross;
+    Vec column(phi.size());
+    for (Index k = 0; k < theta.size(); ++k) {
+      here->cross_apply(Vec::Unit(theta.size(), k), column);
+      cross.col(k) = column;
+      there->cross_apply(Vec::Unit(theta.size(), k), column);
+      moved.col(k) = column;
+    }
+    const auto norm = [](const Mat& m) { return m.jacobiSvd().singularValues()[0]; };
+    EXPECT_LE(norm(cross), here->cross_norm());
+    EXPECT_LE(norm(moved - cross), model.constants(theta, psi, 1).cross_lipschitz * step.norm());
+    EXPECT_LE(norm(moved), model.constants(theta, psi, step.norm()).cross_norm);
+  }
+}
+
+/// Of squared errors without hidden layers the factors are the Hessian itself: nothing is left to solve.
+TEST(Perceptron, UnitsByItsCurvatureMakeTheHessianOfALinearModelOne) {
+  for (const Case& c :
+       {Case{.hidden = {}, .weights = true, .offsets = true, .seed = 31},
+        Case{.hidden = {}, .sparse = true, .seed = 32}, Case{.hidden = {}, .intercept = false, .seed = 33}}) {
+    SCOPED_TRACE(c.seed);
+    Data data(c);
+    Perceptron model = data.model(c, PenaltyMap::per_feature(c.features, 1));
+    const Vec theta = random_matrix(c.seed, c.features, 1);
+    const Vec phi = model.initial_phi();
+    model.adopt_units(theta, phi);
+    const Mat hessian = dense_hessian(model, phi, theta);
+    EXPECT_LE((hessian - Mat::Identity(phi.size(), phi.size())).norm(), 1e-5) << hessian;
+  }
+}
+
+/// Of a network they take most of its condition away.
+TEST(Perceptron, UnitsByItsCurvatureAreWorthTheirPrice) {
+  Case c{.outputs = 3, .hidden = {8}, .seed = 41, .features = 12, .rows = 300};
+  Data data(c);
+  Perceptron model(data.shape, c.loss, data.samples, {{0, 200}}, {{200, 300}}, data.standardisation,
+                   per_layer(data.shape));
+  const Vec theta = Vec::Constant(model.penalties().thetas(), -6);
+  const auto solver = make_inner_solver<Vec>("trust-region", model);
+  model.adopt_units(theta);
+  Vec phi = solver->solve(theta, 0, model.initial_phi()).phi;
+  const auto condition = [&](const Vec& psi) {
+    const Vec values =
+        Eigen::SelfAdjointEigenSolver<Mat>(dense_hessian(model, psi, theta)).eigenvalues().cwiseAbs();
+    return values.maxCoeff() / values.minCoeff();
+  };
+  const double before = condition(phi);
+  model.to_true(phi);
+  model.adopt_units(theta, phi);
+  Vec psi = phi;
+  model.to_own(psi);
+  EXPECT_LT(condition(psi), 0.5 * before) << before;
 }
 
 /// Several chunks of rows, dense and sparse.

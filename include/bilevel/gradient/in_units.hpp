@@ -18,19 +18,20 @@ class InUnits final : public Forwarding<V> {
       : Forwarding<V>(std::move(wrapped)), units_(units) {}
 
   Estimate<V> estimate(const V& theta, const Warm<V>& warm) override {
-    units_.adopt_units(theta);
-    const V& unit = units_.units();
+    const Index size = Space<V>::size(this->initial_phi());
+    const auto fits = [&](const std::optional<V>& x) { return x && Space<V>::size(*x) == size; };
+    fits(warm.phi) ? units_.adopt_units(theta, *warm.phi) : units_.adopt_units(theta);
     const auto rescaled = [&](const std::optional<V>& x) -> std::optional<V> {
-      if (!x || Space<V>::size(*x) != Space<V>::size(unit)) return {};
+      if (!fits(x)) return {};
       V own = duplicate(*x);
-      Space<V>::divide(unit, own);
+      units_.to_own(own);
       return own;
     };
     const Warm<V> own{rescaled(warm.phi), rescaled(warm.pi)};
     Estimate<V> e = Forwarding<V>::estimate(theta, own);
-    // π·H = g becomes (π/unit)·(unit·H·unit) = unit·g.
-    Space<V>::multiply(unit, e.phi);
-    Space<V>::multiply(unit, e.pi);
+    // π·H = g becomes (T⁻¹π)·(TᵀHT) = Tᵀg.
+    units_.to_true(e.phi);
+    units_.to_true(e.pi);
     return e;
   }
 

@@ -49,6 +49,8 @@ struct SolveOptions {
   ToleranceSchedule tolerances = {};
   Box box = {};
   bool warm_start = true;
+  /// The state that the first solve begins with, where there is more than one minimum; empty: the problem's.
+  Eigen::VectorXd phi = {};
   /// Where to keep the run; empty for nowhere. It is replaced before every evaluation; a file of another kind
   /// is refused and left alone.
   std::string checkpoint = {};

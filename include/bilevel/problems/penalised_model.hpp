@@ -37,8 +37,11 @@ class PenalisedModel : public ReferenceProblem, public Units<Eigen::VectorXd>, p
   Constants constants(const Vec& theta, const Vec& center, double radius) override;
   Rounding rounding(const Vec& psi, const Vec& theta, const Vec& pi) override;
 
+  using Units::adopt_units;
   void adopt_units(const Vec& theta) override;
-  const Vec& units() const override { return units_; }
+  const Vec& units() const { return units_; }
+  void to_own(Vec& x) const override { x.array() /= units_.array(); }
+  void to_true(Vec& x) const override { x.array() *= units_.array(); }
   /// From now on ψ = φ, whatever θ: for those who know nothing of units. Since the norms of the rows are then
   /// found once, eigenvalues serve for them, and the Hessian is formed at any size.
   void keep_units_of_one();

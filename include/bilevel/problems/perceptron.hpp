@@ -46,6 +46,7 @@ Eigen::MatrixXd perceptron_margins(const PerceptronShape& shape, const Eigen::Ve
                                    Eigen::MatrixXd first);
 
 class PerceptronLoss;
+class PerceptronUnits;
 
 /// A multilayer perceptron with penalties to learn, on data that are standardised as they are read:
 ///   L_in = mean training loss + ½ Σ_k λ_k(θ) φ_k²,      L_out = mean validation loss, no penalty
@@ -65,7 +66,7 @@ class Perceptron final : public Problem<Eigen::VectorXd>, public Units<Eigen::Ve
              bool intercept = true, std::uint64_t seed = 1);
   ~Perceptron() override;
 
-  Vec initial_phi() const override { return start_.cwiseQuotient(units_); }
+  Vec initial_phi() const override;
   Vec initial_theta() const override;
   double inner(const Vec& psi, const Vec& theta, Wanted<Vec> wanted) override;
   double outer(const Vec& psi, const Vec& theta, Wanted<Vec> wanted) override;
@@ -73,8 +74,14 @@ class Perceptron final : public Problem<Eigen::VectorXd>, public Units<Eigen::Ve
                  std::unique_ptr<Curvature<Vec>>& reuse) override;
   Constants constants(const Vec& theta, const Vec& center, double radius) override;
 
+  /// By a typical curvature, a number for each element, a power of two: changing units changes no digit.
   void adopt_units(const Vec& theta) override;
-  const Vec& units() const override { return units_; }
+  /// By the curvature that the training rows show at φ, as Kronecker factors of each layer.
+  void adopt_units(const Vec& theta, const Vec& phi) override;
+  void to_own(Vec& x) const override;
+  void to_true(Vec& x) const override;
+  /// T's diagonal, where adopt_units knew no φ.
+  const Vec& units() const;
 
   const PerceptronShape& shape() const { return shape_; }
   /// The parameters for features as they are stored, and for standardised ones, both for φ in its true units.
@@ -94,8 +101,10 @@ class Perceptron final : public Problem<Eigen::VectorXd>, public Units<Eigen::Ve
  private:
   friend struct PerceptronCurvature;
 
-  void to_stored(const Vec& psi, Vec& u) const;
+  void to_stored(const Vec& phi, Vec& u) const;
+  void pull_back_stored(const Vec& g, Vec& out) const;
   void set_penalties(const Vec& theta);
+  double cross_norm(const Vec& lambda, const Vec& cross) const;
 
   PerceptronShape shape_;
   std::unique_ptr<PerceptronLoss> training_, validation_;
@@ -103,9 +112,10 @@ class Perceptron final : public Problem<Eigen::VectorXd>, public Units<Eigen::Ve
   PenaltyMap penalties_;
   Index penalised_, size_;
   Vec mean_square_;  // of what each weight is multiplied with
-  Vec units_, start_;
-  Vec lambda_;     // λ·units² of each element of ψ, 0 for the last biases
-  Vec u_, g_, h_;  // scratch in stored coordinates
+  std::unique_ptr<PerceptronUnits> units_;
+  Vec start_;
+  Vec lambda_;           // of each element of φ, 0 for the last biases
+  Vec phi_, u_, g_, h_;  // scratch: φ = T·ψ, and stored coordinates
 };
 
 /// The weighted mean loss of some rows, as `Perceptron` has it.

@@ -90,6 +90,10 @@ Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, con
     throw InvalidInput(fmt::format("solve: the start has {} elements, the problem's theta has {}",
                                    Space<V>::size(start), Space<V>::size(estimator.initial_theta())));
   if (!all_finite(start)) throw InvalidInput("solve: the start theta holds NaN or infinity");
+  if (const Index size = Space<V>::size(estimator.initial_phi());
+      options.phi.size() > 0 && options.phi.size() != size)
+    throw InvalidInput(fmt::format("solve: SolveOptions.phi has {} elements, the problem's phi has {}",
+                                   options.phi.size(), size));
   Warm<V> last, accepted;
   detail::OuterRun run(options, estimator.name(), optimizer, host_copy(start),
                        // Copies: an estimator may hand out vectors whose elements it goes on using.
@@ -112,6 +116,8 @@ Summary solve(Estimator<V>& estimator, Optimizer& optimizer, const V& start, con
   if (const auto& point = run.accepted())
     accepted = {from_host(point->phi, estimator.initial_phi()),
                 from_host(point->pi, estimator.initial_phi())};
+  else if (options.phi.size() > 0)
+    accepted.phi = from_host(options.phi, estimator.initial_phi());
   std::string choice;
   while (run.begin_evaluation()) {
     const V theta = from_host(run.theta(), start);
