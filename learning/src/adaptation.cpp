@@ -111,7 +111,6 @@ Solution<V> UnwatchedSteps<V>::solve(const V& theta, double beta, const V& start
       stop ? stop->message
            : fmt::format("{} steps; value {:.6g}, gradient norm {:.3g} (settled at {:.3g})", state_.iteration,
                          state_.value, state_.gradient_norm, limits_.tolerance);
-  if (std::getenv("DBG")) std::fprintf(stderr, "IT %ld %.3g\n", (long)state_.iteration, state_.gradient_norm);
   solution.cost = nudged_.cost();
   solution.cost.inner_gradients += state_.iteration;
   if (beta != 0) solution.cost.outer_gradients += state_.iteration;

@@ -213,9 +213,9 @@ Estimate<V> TaskPhases<V>::estimate(const V& theta, const Warm<V>&) {
   e.inner_status = !finite                 ? Status::not_finite
                    : ended_ <= tolerance_ ? Status::converged
                                           : Status::iteration_limit;
-  e.adjoint_status = !finite                     ? Status::not_finite
-                     : left <= phases_.tolerance ? Status::converged
-                                                 : Status::iteration_limit;
+  e.adjoint_status = !finite || !std::isfinite(left) ? Status::not_finite
+                     : left <= phases_.tolerance     ? Status::converged
+                                                     : Status::iteration_limit;
   e.status = succeeded(e.inner_status) ? e.adjoint_status : e.inner_status;
   e.message =
       fmt::format("at most {} steps a task; inner gradient norm {:.3g}, relative residual of phase 2 at most {:.3g}",

@@ -90,7 +90,7 @@ class SmoothFold final : public FoldModel {
   Settled settle(const Vec& theta, const Vec* warm, double tolerance) override {
     if (warm && warm->size() != parameters_) warm = nullptr;
     if (const auto why = bilevel::stop_wanted(model_.stop_token()))
-      return not_begun(*why, warm ? *warm : initial_phi());
+      return not_begun(*why, warm ? *warm : start_);
     bilevel::Solution<Vec> solution = settled(theta, warm, tolerance);
     Settled settled;
     if (!cut_short(solution.status)) settled.outer_value = model_.outer(solution.phi, theta, {});
@@ -124,18 +124,12 @@ class SmoothFold final : public FoldModel {
   RowLosses& validation() override { return model_.validation(); }
 
  private:
-  /// The start in true units.
-  Vec initial_phi() const {
-    Vec start = model_.initial_phi();
-    model_.to_true(start);
-    return start;
-  }
   /// In units of its own.
   bilevel::Solution<Vec> settled(const Vec& theta, const Vec* warm, double tolerance) {
     inner_->set_tolerance(tolerance);
     if constexpr (std::is_same_v<Smooth, Perceptron>) {
       // Units by the curvature at a start that is no minimum are rough: a rough state has better ones.
-      Vec start = warm ? *warm : initial_phi();
+      Vec start = warm ? *warm : start_;
       model_.adopt_units(theta, start);
       model_.to_own(start);
       inner_->set_tolerance(std::max(tolerance, rough));
@@ -160,7 +154,14 @@ class SmoothFold final : public FoldModel {
 
   std::unique_ptr<Smooth> owned_;
   Smooth& model_;
-  Index parameters_ = model_.initial_phi().size();
+  /// In its true size, of units that are powers of two: by those of a later fit it would differ in its last
+  /// digits, and a run that goes on after it was killed from one that never was.
+  const Vec start_ = [this] {
+    Vec start = model_.initial_phi();
+    model_.to_true(start);
+    return start;
+  }();
+  Index parameters_ = start_.size();
   std::string inner_name_, adjoint_name_;
   std::unique_ptr<bilevel::InnerSolver<Vec>> inner_;
 };

@@ -82,9 +82,17 @@ void PerceptronLoss::look_at_inputs(Index layer, const Vec& masses, LayerMoments
   for (Index i = 0; i < some; ++i) {
     const double share = total > 0 ? masses[i * stride] / total : 0, root = std::sqrt(share);
     if (share == 0) continue;
+    if (layer == 0 && !whole) {
+      matrix.for_each(rows_of_place_[static_cast<std::size_t>(i * stride)], [&](Index j, double x) {
+        own.squares[j] += share * x * x;
+        own.mean[j] += share * x;
+      });
+      own.squares[inputs] += share;
+      own.mean[inputs] += share;
+      continue;
+    }
     auto into = scaled.row(whole ? i : 0);
     if (layer == 0) {
-      if (!whole) into.setZero();
       matrix.for_each(rows_of_place_[static_cast<std::size_t>(i * stride)],
                       [&](Index j, double x) { into[j] = root * x; });
     } else {

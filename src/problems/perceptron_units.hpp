@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include <Eigen/Cholesky>
+
 #include <bilevel/problems/perceptron.hpp>
 
 namespace bilevel::problems {

@@ -108,7 +108,10 @@ TEST_F(TaskPhasesTest, AreTheGeneralEstimatorOnEachTask) {
                  << c.layers.size() << " layers, strength " << c.strength << ", seed " << seed);
     const Learner learner(o.learner, form);
     const Tasks tasks = drawn_tasks(form, 11, seed);
-    const torch::Tensors theta = learner.initial_theta(seed);
+    // Strengths that differ, as they do once they have been learned.
+    torch::Tensors theta = learner.initial_theta(seed);
+    ::torch::manual_seed(seed);
+    for (Tensor& each : theta) each = each + 0.2 * at::randn_like(each);
     const Estimate<Tensor> expected = one_by_one(learner, o, tasks, theta);
     const Tensor row = learning::in_a_row(theta);
     for (const Target target : {Target::baseline, Target::avx2, Target::avx512}) {
@@ -214,6 +217,25 @@ TEST_F(TaskPhasesTest, SayWhereNumbersAreNotFinite) {
   const auto e = TaskPhases<Tensor>::made_for(learner, o, tasks)->estimate(row, {});
   EXPECT_EQ(e.status, Status::not_finite);
   EXPECT_FALSE(std::isfinite(e.outer_value));
+}
+
+/// A task whose loss is zero already has nothing to solve: the other says how it went.
+TEST_F(TaskPhasesTest, ATaskWithoutAnErrorIsSolved) {
+  const TaskForm form{.input = {1}, .outputs = 1, .classes = false, .support = 3, .query = 3};
+  Tasks tasks = drawn_tasks(form, 2, 1);
+  MetaOptions o;
+  o.learner = {.layers = {4}, .strength = 3};
+  o.tasks = 2;
+  o = resolve(o, form);
+  const Learner learner(o.learner, form);
+  torch::Tensors theta = learner.initial_theta(1);
+  theta[2].zero_();  // the last layer answers nothing
+  theta[3].zero_();
+  tasks.support_y[0].zero_();
+  tasks.query_y[0].zero_();
+  const auto e = TaskPhases<Tensor>::made_for(learner, o, tasks)->estimate(learning::in_a_row(theta), {});
+  EXPECT_EQ(e.status, Status::converged) << e.message;
+  EXPECT_TRUE(all_finite(e.gradient));
 }
 
 }  // namespace task_phases_test

@@ -2,6 +2,7 @@
 
 #include <bilevel/models/tune.hpp>
 
+#include <atomic>
 #include <cmath>
 #include <random>
 
@@ -267,6 +268,31 @@ TEST(NetworkTuning, AGridThatOnlyRisesEnds) {
     EXPECT_GT(tuned.points[k].validation_loss, least);
   EXPECT_FALSE(tuned.interrupted);
   EXPECT_TRUE(tuned.chosen.fitted);
+}
+
+/// Killed on the grid and taken up: the same digits, though units by curvature had been adopted before.
+TEST(NetworkTuning, ARunThatIsTakenUpHasTheDigitsOfOneThatWasNotCut) {
+  TuneOptions options = network(Penalty::global);
+  options.iterations = 2;
+  const Tuned whole = tune(regression(), options);
+  for (const int after : {2, 5}) {
+    SCOPED_TRACE(after);
+    const std::string path = scratch("network.ckpt"), last = fmt::format("one λ for all: {} of", after);
+    kept_run(path, options).forget();
+    std::atomic<bool> cut = false;
+    TuneControl control{.checkpoint = path};
+    control.progress = [&](const std::string& line) {
+      if (line.find(last) != line.npos) cut = true;
+    };
+    control.interrupted = [&] { return cut.load(); };
+    EXPECT_TRUE(tune(regression(), options, control).interrupted);
+    const Tuned resumed = tune(regression(), options, {.checkpoint = path, .resume = true});
+    ASSERT_EQ(resumed.points.size(), whole.points.size());
+    for (std::size_t k = 0; k < whole.points.size(); ++k)
+      EXPECT_EQ(resumed.points[k].validation_loss, whole.points[k].validation_loss) << k;
+    EXPECT_EQ(resumed.summary.theta, whole.summary.theta);
+    EXPECT_EQ(resumed.chosen.coefficients, whole.chosen.coefficients);
+  }
 }
 
 TEST(NetworkTuning, WhoeverEndsItHearsWhatWasAsked) {
