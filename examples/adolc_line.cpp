@@ -3,8 +3,6 @@
 #include <bilevel/adolc/differentiate.hpp>
 #include <bilevel/bilevel.hpp>
 
-#include "arguments.hpp"
-
 struct Line {
   std::vector<double> x{1, 2, 3}, y{1.2, 1.9, 3.4}, x_kept{1.5, 2.5}, y_kept{1.3, 2.3};
   template <class T>
@@ -21,8 +19,7 @@ struct Line {
   }
 };
 
-int main(int argc, char** argv) {
-  if (const auto code = arguments::refused(argc, argv)) return *code;
+int main() {
   const auto s = bilevel::minimise(bilevel::differentiate(Line{}, {.phi = 1, .theta = 1}));
   fmt::print("{}: slope {:.4f}, gradient {}\n", name(s.status), s.phi[0], name(s.certificate.verdict));
 }

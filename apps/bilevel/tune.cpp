@@ -88,7 +88,7 @@ void print(const TuneArguments& a, const bilevel::models::Prepared& p, const Tun
   if (r.summary.status == bilevel::Status::stalled) {
     const double norm = r.summary.gradient_norm;
     std::string advice = "the λ are the best that were found";
-    if (norm > options.tolerance)
+    if (norm > options.tolerance_for(p.network()))
       advice +=
           fmt::format(", and may well be good enough: --tolerance {:.0e} accepts a gradient of this size",
                       std::pow(10.0, std::ceil(std::log10(norm))));
@@ -205,8 +205,11 @@ std::function<int()> add_tune(CLI::App& program) {
   command.add_option("--start", t.starts, "Further starts of log λ, beside the best single one")
       ->type_name("X")
       ->delimiter(',');
-  command.add_option("--tolerance", t.tolerance, "Stop at this norm of the projected outer gradient")
-      ->capture_default_str();
+  command
+      .add_option("--tolerance", t.tolerance,
+                  "Stop at this norm of the projected outer gradient (default: 1e-6, of mlp 1e-4)")
+      ->type_name("X")
+      ->check(positive);
   command.add_option("--iterations", t.iterations, "Most steps")->capture_default_str();
   command.add_option("--seconds", t.seconds, "Most seconds of tuning (default: no limit)")
       ->type_name("X")

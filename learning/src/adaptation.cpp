@@ -88,6 +88,10 @@ Solution<V> UnwatchedSteps<V>::solve(const V& theta, double beta, const V& start
     return left <= limits_.tolerance || !std::isfinite(left);
   };
   while (!stop && state_.iteration < limits_.steps) {
+    if (const auto why = stop_wanted(problem_.stop_token())) {
+      stop = Stop{*why, std::string(sentence(*why))};
+      break;
+    }
     problem_.residual(state_.phi, theta, state_.gradient);
     if (beta != 0) {
       problem_.outer(state_.phi, theta, {.phi = &nudge_});

@@ -93,6 +93,7 @@ MetaGradient::Beside MetaGradient::beside_reference(const Tensor& theta, const E
   {
     const Tensors prepared = learner_.prepare(views(exact_theta), tasks);
     auto quick = prepared_adaptation<Tensor>(learner_, tasks, prepared, {.look_first = false});
+    quick.obey(stop_);
     TaskwiseLbfgs<Tensor> settling(quick, tasks.size(), first,
                                    {.steps = most_steps, .tolerance = tolerance, .look_every = 4});
     Solution<Tensor> settled = settling.solve(quick.initial_theta(), 0, used.phi.tensor.to(at::kDouble));
@@ -105,6 +106,7 @@ MetaGradient::Beside MetaGradient::beside_reference(const Tensor& theta, const E
   if (learner_.convex())
     told.constants = [](const Tensor&, const Tensor&, double) { return Constants{.mu = 1}; };
   auto problem = adaptation<Tensor>(learner_, tasks, views(exact_theta), std::move(told));
+  problem.obey(stop_);
   TaskwiseLbfgs<Tensor> staying(problem, tasks.size(), first, {.steps = 0, .tolerance = 10 * tolerance});
   // Not conjugate gradients: where the inner loss is not convex they end at the first direction that is not.
   EstimatorOptions options;

@@ -19,6 +19,12 @@ class MetaGradient {
   /// With room for tasks like these, which are the first to be used.
   MetaGradient(const Learner& learner, const MetaOptions& resolved, const Tasks& tasks, const Tensor& theta);
 
+  /// Its loops end early where this says so, and what they return is then worth nothing; null: never.
+  void obey(const StopToken* stop) {
+    stop_ = stop;
+    problem_->obey(stop);
+  }
+
   void set_tasks(const Tasks& tasks) { tasks_.write(tasks); }
   const Tasks& tasks() const { return tasks_; }
 
@@ -58,6 +64,7 @@ class MetaGradient {
 
   const Learner learner_;
   const MetaOptions o_;
+  const StopToken* stop_ = nullptr;
   Tasks tasks_;
   Shapes shapes_;
   Tensors leaves_, prepared_;

@@ -42,6 +42,7 @@ class LearningRun {
         o_(o),
         c_(control),
         stop_(control.interrupted, o.seconds),
+        asked_(control.interrupted),
         learner_(o.learner, data.training->form()),
         theta_(begin()),
         first_(at::zeros_like(theta_)),
@@ -77,7 +78,7 @@ class LearningRun {
   const TaskData& data_;
   const MetaOptions o_;
   const MetaControl& c_;
-  StopToken stop_;
+  StopToken stop_, asked_;  // the second one knows no time
   const Learner learner_;
   Tensor theta_, first_, second_;
   MetaGradient gradient_;
@@ -120,6 +121,7 @@ bool LearningRun::step() {
   const Stopwatch watch;
   gradient_.set_tasks(data_.training->draw(o_.tasks, training_number(o_.seed, kept_.step)));
   const Estimate<SingleTensor> e = gradient_.estimate(theta_, kept_.step);
+  if (stop_.wanted()) return true;  // what was cut short is no gradient
   const double residual = gradient_.residual(), length = norm(e.gradient);
   if (!std::isfinite(e.outer_value) || !std::isfinite(length))
     return diverge(fmt::format("{} ({})", name(e.status), e.message));
@@ -152,8 +154,11 @@ MetaGradient& LearningRun::certified_by() {
 
 void LearningRun::certify() {
   const Stopwatch watch;
+  if (c_.progress) c_.progress(fmt::format("step {} of {}: certifying its gradient", kept_.step, o_.steps));
   MetaGradient& own = certified_by();
+  own.obey(&stop_);
   const Certificate certificate = own.beside_reference(theta_, own.estimate(theta_, kept_.step)).certificate;
+  if (stop_.wanted()) return;
   CertifiedMetaGradients& all = kept_.certified;
   long& count = certificate.verdict == Verdict::trusted    ? all.trusted
                 : certificate.verdict == Verdict::doubtful ? all.doubtful
@@ -167,6 +172,7 @@ void LearningRun::certify() {
 bool LearningRun::look() {
   const long few = std::max(2L, o_.test_tasks / 10);
   const Tested tested = test_on(gradient_, theta_, *data_.test, few, o_.seed, looks_begin);
+  if (tested.cut) return true;
   if (!tested.finite) return diverge("adapting to test tasks gives numbers that are not finite");
   const auto since = static_cast<double>(std::max(1L, kept_.since));
   kept_.curve.push_back({.step = kept_.step,
@@ -229,12 +235,18 @@ SavedLearner LearningRun::learned() const {
 void LearningRun::conclude() {
   result_.learner = learned();
   const bool hurried = result_.status == Status::interrupted;
-  const long tests = hurried ? std::max(2L, o_.test_tasks / 10) : o_.test_tasks;
+  const long tests = hurried ? std::max(2L, std::min(o_.test_tasks / 10, o_.tasks)) : o_.test_tasks;
+  gradient_.obey(nullptr);
   const Tested tested = test_on(gradient_, theta_, *data_.test, tests, o_.seed);
   result_.test = tested.after;
   result_.test_before = tested.before;
   result_.shown = show(result_.learner, *data_.test, o_.seed);
-  if (o_.probe_tasks > 0 && !hurried) result_.probe = probe(learner_, o_, *data_.training, theta_);
+  if (o_.probe_tasks > 0 && !hurried) {
+    result_.probe = probe(learner_, o_, *data_.training, theta_, &asked_);
+    if (asked_.wanted()) result_.probe.reset();
+  }
+  if (kept_.curve.empty())
+    kept_.curve.push_back({.step = kept_.step, .test = tested.after, .seconds = elapsed()});
   result_.curve = kept_.curve;
   result_.certified = kept_.certified;
   result_.steps = kept_.step;
@@ -249,6 +261,7 @@ MetaLearned LearningRun::run() {
   const at::NoGradGuard guard;
   if (c_.resume && std::filesystem::exists(c_.checkpoint)) take_up();
   result_.status = Status::converged;
+  gradient_.obey(&stop_);
   if (kept_.good_theta.empty()) kept_.good_theta = numbers_of(theta_);
   bool going = !kept_.curve.empty() || look();
   while (going && kept_.step < o_.steps) {

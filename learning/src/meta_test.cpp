@@ -49,6 +49,10 @@ Tested test_on(MetaGradient& adapting, const Tensor& theta, const TaskSource& so
   for (long batch = 0; batch * at_once < tasks; ++batch) {
     adapting.set_tasks(source.draw(at_once, test_number(seed, first + batch)));
     const Solution<SingleTensor> solution = adapting.adapt(theta);
+    if (solution.status == Status::interrupted || solution.status == Status::time_limit) {
+      tested.cut = true;
+      return tested;
+    }
     tested.finite &= std::isfinite(solution.residual_norm);
     const Tensor& targets = adapting.tasks().query_y;
     after.push_back(judged(adapting.answers(solution.phi), targets, classes));
@@ -92,12 +96,13 @@ std::vector<ShownTask> show(const SavedLearner& learner, const TaskSource& sourc
 }
 
 GradientProbe probe(const Learner& learner, const MetaOptions& resolved, const TaskSource& source,
-                    const Tensor& theta) {
+                    const Tensor& theta, const StopToken* stop) {
   MetaOptions few = resolved;
   few.beta *= static_cast<double>(few.probe_tasks) / static_cast<double>(few.tasks);
   few.tasks = few.probe_tasks;
   const Tasks tasks = source.draw(few.tasks, own(resolved.seed, probes));
   MetaGradient used(learner, few, tasks, theta);
+  used.obey(stop);
   const Estimate<SingleTensor> ours = used.estimate(theta);
 
   const MetaGradient::Beside beside = used.beside_reference(theta, ours);

@@ -149,8 +149,8 @@ bool Run::search_grid() {
 bool Run::certified_at(double log_lambda) {
   const auto estimator = folds_.estimator(single_);
   estimator->set_tolerances(1e-11, 1e-11);
-  estimator->set_outer_tolerance(0.1 * options_.tolerance);
-  return estimator->estimate(constant(single_, log_lambda), {}).certificate.bound <= 0.1 * options_.tolerance;
+  estimator->set_outer_tolerance(0.1 * options_.tolerance_for(prepared_.network()));
+  return estimator->estimate(constant(single_, log_lambda), {}).certificate.bound <= 0.1 * options_.tolerance_for(prepared_.network());
 }
 
 /// The states of the best single λ, one after another as an estimate has them.
@@ -169,7 +169,7 @@ bilevel::Summary Run::descend(const Family& family, const Vec& start, const std:
                               const Vec& phi, bool roughly) {
   const auto estimator = folds_.estimator(family);
   bilevel::SolveOptions options;
-  options.gradient_tolerance = options_.tolerance;
+  options.gradient_tolerance = options_.tolerance_for(prepared_.network());
   options.ordinary_scale = 0;  // losses are in units of the target: a small one is a good one
   options.max_iterations = options_.iterations;
   if (roughly) {

@@ -13,7 +13,7 @@ Violations TuneOptions::validate() const {
             fmt::format("must be finite and below a finite upper bound, which is {}", upper));
   v.require(lower >= -300, "lower", lower, "is a logarithm: keep the bounds within -300:300");
   v.require(upper <= 300, "upper", upper, "is a logarithm: keep the bounds within -300:300");
-  v.positive("tolerance", tolerance);
+  v.not_negative("tolerance", tolerance);
   v.require(prior_width > 0, "prior_width", prior_width, "must be positive; infinite for no prior");
   v.require(
       penalty != Penalty::global || prior_width == TuneOptions().prior_width || !std::isfinite(prior_width),

@@ -215,7 +215,7 @@ TEST(Tune, BadInputSaysWhatToDoAndLeavesFilesAlone) {
       {"tune " + good + " --test 100%", {"--test 100%", "below 1"}},
       {"tune " + good + " --test " + ragged + " --test-labels x", {"--test-labels", "--labels"}},
       {"tune " + good + " --validation 0", {"--cv"}},
-      {"tune " + good + " --tolerance -1", {"--tolerance -1"}},
+      {"tune " + good + " --tolerance -1", {"--tolerance: -1 must be a positive number"}},
       {"tune " + good + " --grid 1", {"--grid 1"}},
       {"tune " + good + " --seed -1", {"--seed"}},
       {"tune " + good + " --penalty per-class", {"softmax"}},

@@ -10,6 +10,7 @@
 #include <bilevel/learning/adaptation.hpp>
 #include <bilevel/torch/algorithms.hpp>
 
+#include "../../learning/src/meta_gradient.hpp"
 #include "drawn_tasks.hpp"
 
 namespace bilevel {
@@ -185,6 +186,38 @@ TEST(MetaGradient, ConstantsOfHeadsHold) {
       const Eigen::VectorXd bends = hessian.selfadjointView<Eigen::Lower>().eigenvalues();
       EXPECT_GE(bends.minCoeff(), known.mu - 1e-10);
       EXPECT_LE(bends.maxCoeff(), known.smoothness + 1e-10);
+    }
+  }
+}
+
+/// What a run says of its gradients: an error is part of the bound, and no wrong one is trusted.
+TEST(MetaGradient, ACertificateSeesWhatLiesBetweenAGradientAndItsReference) {
+  using torch::SingleTensor;
+  const TaskForm form{.input = {1}, .outputs = 1, .classes = false, .support = 5, .query = 5};
+  for (const LearnerKind kind : {LearnerKind::center, LearnerKind::hypernetwork}) {
+    SCOPED_TRACE(name(kind));
+    learning::MetaOptions o;
+    o.learner = {.kind = kind, .layers = {6}, .strength = 3, .embedding = 3};
+    if (kind == LearnerKind::center) o.learner.embedding = LearnerOptions{}.embedding;
+    o.tasks = 3;
+    o = resolve(o, form);
+    const Learner learner(o.learner, form);
+    const Tensor theta = learning::in_a_row(learner.initial_theta(4)).to(at::kFloat);
+    learning::MetaGradient gradient(learner, o, drawn_tasks(form, 3, 4).to(at::kFloat, at::kCPU), theta);
+    const Estimate<SingleTensor> right = gradient.estimate(theta);
+    const auto beside = gradient.beside_reference(theta, right);
+    const double size = norm(beside.reference.gradient);
+    EXPECT_EQ(beside.certificate.verdict, Verdict::trusted) << beside.certificate.reason;
+    EXPECT_LE(beside.distance, 1e-2 * size);
+    EXPECT_GE(beside.certificate.bound, beside.distance);
+    for (const double factor : {1.5, 0.0, -1.0, unknown}) {
+      Estimate<SingleTensor> wrong = right;
+      wrong.gradient = SingleTensor(right.gradient.tensor * factor);
+      const Certificate c = gradient.beside_reference(theta, wrong).certificate;
+      EXPECT_NE(c.verdict, Verdict::trusted) << factor << ": " << c.reason;
+      if (std::isfinite(factor)) {
+        EXPECT_GE(c.bound, 0.98 * std::abs(factor - 1) * size) << factor;
+      }
     }
   }
 }

@@ -195,6 +195,29 @@ TEST(NetworkTuning, AutoAsksLayersThenFeatures) {
   EXPECT_EQ(tuned.chosen.names.size(), static_cast<std::size_t>(tuned.chosen.log_lambda.size()));
 }
 
+/// Where there is nothing to learn nothing is gained by penalties of layers, and none are kept.
+TEST(NetworkTuning, LayersThatGainNothingAreNotKept) {
+  TuneOptions options = network(Penalty::automatic);
+  options.bounds_given = true;
+  const Mat x = features(200, 1);
+  std::mt19937_64 engine(8);
+  std::normal_distribution<double> normal;
+  const Vec noise = Vec::NullaryExpr(x.rows(), [&] { return normal(engine); });
+  const Tuned tuned = tune(data::make_dataset(x, noise), options);
+  EXPECT_NE(fmt::format("{}", fmt::join(tuned.choice.answers, "; ")).find(": not kept"), std::string::npos);
+  EXPECT_NE(tuned.choice.kind, "per-layer");
+}
+
+/// Of the many minima the descent follows the one that the grid has found, not that of other weights.
+TEST(NetworkTuning, ADescentBeginsWhereTheGridEnded) {
+  TuneOptions options = network();
+  options.bounds_given = true;
+  const Tuned tuned = tune(regression(), options);
+  ASSERT_FALSE(tuned.summary.history.empty());
+  EXPECT_NEAR(tuned.summary.history.front().outer_value * tuned.loss_scale, tuned.grid.validation_loss,
+              1e-3 * tuned.grid.validation_loss);
+}
+
 TEST(NetworkTuning, TheFamilyOfLayersHasTheirNames) {
   const Prepared p = prepare(regression(), network(Penalty::automatic));
   const Family family = layers_family(p);
@@ -258,7 +281,8 @@ TEST(NetworkTuning, AGridThatOnlyRisesEnds) {
   options.upper = 4;
   options.grid = 25;
   options.iterations = 0;
-  const Tuned tuned = tune(regression(), options);
+  const Mat x = features(200, 1);
+  const Tuned tuned = tune(data::make_dataset(x, target(x, 2)), options);  // so noisy that weak penalties do harm
   ASSERT_LT(tuned.points.size(), 25u);
   ASSERT_GT(tuned.points.size(), 4u);
   double least = everywhere;

@@ -67,7 +67,10 @@ struct TuneOptions {
   int grid = 21;                   ///< values of one λ for all, tried first; 2 to 10000
   std::vector<double> starts =
       {};                   ///< further starts of log λ within the bounds, beside the best of the grid
-  double tolerance = 1e-6;  ///< of the norm of the projected outer gradient
+  /// Of the norm of the projected outer gradient; 0: 1e-6, of a network 1e-4, less than rows can tell. Where a
+  /// network's minimum is about to vanish a gradient is not known to more digits.
+  double tolerance = 0;
+  double tolerance_for(bool network) const { return tolerance > 0 ? tolerance : network ? 1e-4 : 1e-6; }
   long iterations = 500;    ///< most steps of a descent
   double seconds = 0;       ///< most seconds of tuning; 0: as many as it takes
   std::uint64_t seed = 1;   ///< of splits, and of the weights that a network begins with
