@@ -247,8 +247,9 @@ void add_gradient(Json& sections, const Reading& root) {
                  untrusted = number_or_nan(*certified, "untrusted");
     if (trusted + doubtful + untrusted > 0) {
       blocks.push_back(text_block(
-          fmt::format("While it learned {} were certified: {} trusted, {} doubtful, {} untrusted.{}",
-                      counted(trusted + doubtful + untrusted, "gradient"), count_word(trusted),
+          fmt::format("While it learned {} {} certified: {} trusted, {} doubtful, {} untrusted.{}",
+                      counted(trusted + doubtful + untrusted, "gradient"),
+                      trusted + doubtful + untrusted == 1 ? "was" : "were", count_word(trusted),
                       count_word(doubtful), count_word(untrusted),
                       trusted > doubtful + untrusted
                           ? ""

@@ -123,8 +123,9 @@ void add_certificates(Json& sections, const Reading& result, const char* outer_n
   if (history && history->size() > 0) {
     std::size_t trusted = 0;
     for (const Reading entry : *history) trusted += entry.text_or_empty("verdict") == "trusted";
-    sentence += fmt::format(" {} of {} gradients were trusted.", count_word(static_cast<double>(trusted)),
-                            count_word(static_cast<double>(history->size())));
+    sentence += fmt::format(" {} of {} {} trusted.", count_word(static_cast<double>(trusted)),
+                            counted(static_cast<double>(history->size()), "gradient"),
+                            history->size() == 1 ? "was" : "were");
   }
   blocks.push_back(text_block(std::move(sentence)));
 

@@ -44,19 +44,16 @@ std::string against(double value, double reference) {
 
 std::string what_was_tuned(const Reading& root) {
   const auto model = root.find("model"), data = root.find("data");
-  std::string penalty = model ? model->text_or_empty("penalty") : "";
   const double numbers = model ? number_or_nan(*model, "hyperparameters") : NAN;
   double count = numbers;
   if (const auto penalties = root.find("penalties")) count = static_cast<double>(penalties->size());
   const auto choice = root.find("choice");
   const std::string kind = choice ? choice->text_or_empty("kind") : "";
-  // Chosen penalties are of the kind that was chosen.
-  if (penalty == "auto") penalty = kind == "adaptive" ? "per-feature" : kind;
   const std::string subject = model_in_words(model);
   std::string text = count == 1             ? fmt::format("The penalty of {}", subject)
                      : std::isfinite(count) ? fmt::format("{} of {}", counted(count, "penalty"), subject)
                                             : fmt::format("The penalties of {}", subject);
-  if (const std::string unit = unit_of(penalty); !unit.empty())
+  if (const std::string unit = unit_of(root); !unit.empty())
     text += fmt::format(", one for each {},", unit);
   if (kind == "adaptive" && std::isfinite(numbers))
     text += fmt::format(" by {},", counted(numbers, "number"));
@@ -121,7 +118,7 @@ std::optional<Json> differences(const Reading& root, const std::vector<Outcome>&
     high.push_back(100 * (value + 2 * error));
   };
   if (const auto choice = root.find("choice"))
-    add("held-out rows: adaptive", -number_or_nan(*choice, "gain"), number_or_nan(*choice, "gain_error"));
+    add(of_network(root) ? "held-out rows: per-layer" : "held-out rows: adaptive", -number_or_nan(*choice, "gain"), number_or_nan(*choice, "gain_error"));
   const Outcome *grid = find(all, "Best single λ"), *standard = find(all, "Default λ");
   const double single = grid ? grid->on_test("loss") : NAN;
   if (standard)
@@ -176,14 +173,33 @@ double Outcome::on_test(const char* key) const {
   return test ? number_or_nan(*test, key) : NAN;
 }
 
-std::string unit_of(const std::string& penalty) {
+std::string unit_of(const Reading& root) {
   static const std::map<std::string, std::string> units{{"per-feature", "feature"},
                                                         {"per-group", "group"},
                                                         {"per-class", "class"},
                                                         {"per-layer", "layer"},
                                                         {"per-parameter", "weight"}};
+  const auto model = root.find("model"), choice = root.find("choice");
+  std::string penalty = model ? model->text_or_empty("penalty") : "";
+  // Chosen penalties are of the kind that was chosen.
+  if (penalty == "auto") {
+    penalty = choice ? choice->text_or_empty("kind") : "";
+    if (penalty == "adaptive") penalty = "per-feature";
+  }
   const auto found = units.find(penalty);
   return found == units.end() ? "" : found->second;
+}
+
+bool of_network(const Reading& root) {
+  const auto model = root.find("model");
+  return model && model->text_or_empty("name") == "mlp";
+}
+
+bool trustworthy(const Reading& root) {
+  const auto certificate = root.find("certificate");
+  const std::string status = root.text_or_empty("status");
+  return (status == "converged" || status == "relative-decrease") && certificate &&
+         certificate->text_or_empty("verdict") == "trusted";
 }
 
 std::vector<Outcome> outcomes(const Reading& root) {
@@ -259,6 +275,14 @@ void add_result(Json& sections, const Reading& root, const std::vector<Outcome>&
                "penalties.log_lambda", "coefficients", "coefficients.grid", "coefficients.tuned",
                "certificate", "history", "history.outer_value", "history.seconds", "history.gradient_norm",
                "data", "model", "command_line"});
+  if (root.text_or_empty("status") == "stalled") {
+    std::string advice = "What now: the λ are the best that were found";
+    const auto model = root.find("model");
+    const auto bounds = model ? model->find("bounds") : std::nullopt;
+    if (bounds && bounds->size() == 2 && ((*bounds)[0].number() < -7 || (*bounds)[1].number() > 7))
+      advice += "; a narrower box (--bounds -7:7) is easier to certify";
+    blocks.push_back(text_block(advice + "."));
+  }
   if (const auto choice = root.find("choice"))
     if (const auto answers = choice->find("answers"); answers && answers->size() > 0) {
       std::string text = fmt::format("Penalties: {}.", choice->text_or_empty("kind"));

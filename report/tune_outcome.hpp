@@ -24,7 +24,13 @@ struct Outcome {
 std::vector<Outcome> outcomes(const Reading& result);
 
 /// What has a penalty of its own: a feature, a group, a class; "" where nothing has.
-std::string unit_of(const std::string& penalty);
+std::string unit_of(const Reading& result);
+
+/// Are the penalties those of a network's weights?
+bool of_network(const Reading& result);
+
+/// Did the run end with a gradient that is small, and known to be?
+bool trustworthy(const Reading& result);
 
 /// What was tuned and how well, in words.
 std::string headline(const Reading& result, const std::vector<Outcome>& all);

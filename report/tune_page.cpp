@@ -109,7 +109,8 @@ std::vector<Penalty> sorted_penalties(const Reading& list) {
 }
 
 /// The first `count` penalties with their names, those at a bound with a marker of their own.
-Json named_chart(const std::vector<Penalty>& all, std::size_t count, const std::string& unit) {
+Json named_chart(const std::vector<Penalty>& all, std::size_t count, const std::string& unit,
+                 const std::string& of_what) {
   Json names = Json::array(), curves = Json::array();
   for (std::size_t i = 0; i < count; ++i) names.push_back(all[i].name);
   for (const auto& [bound, name] :
@@ -127,7 +128,7 @@ Json named_chart(const std::vector<Penalty>& all, std::size_t count, const std::
   std::string title = count == all.size() ? fmt::format("The penalty of each {}", unit)
                                           : fmt::format("The {} smallest penalties", count);
   Json chart = chart_block(std::move(title), "log λ", unit, std::move(curves),
-                           "The smaller the penalty, the more freely its coefficient is used.");
+                           fmt::format("The smaller the penalty, the more freely {} used.", of_what));
   chart["horizontal"] = true;
   chart["categories"] = std::move(names);
   return chart;
@@ -147,10 +148,10 @@ Json profile_chart(const std::vector<Penalty>& all) {
 
 void add_penalties(Json& sections, const Reading& root) {
   constexpr std::size_t most_named = 60, named_of_many = 40;
-  const auto list = root.find("penalties"), model = root.find("model");
+  const auto list = root.find("penalties");
   if (!list || list->size() == 0) return;
-  std::string unit = unit_of(model ? model->text_or_empty("penalty") : "");
-  if (unit.empty()) unit = "feature";
+  const std::string unit = unit_of(root);
+  const bool network = of_network(root);
   const std::vector<Penalty> all = sorted_penalties(*list);
   const auto at = [&](const char* bound) {
     return std::count_if(all.begin(), all.end(), [&](const Penalty& one) { return one.at_bound == bound; });
@@ -158,18 +159,23 @@ void add_penalties(Json& sections, const Reading& root) {
   const auto sentence = [&](std::ptrdiff_t count, const char* bound, const std::string& meaning) {
     return fmt::format("{} of {} {} at the {} bound: {}", count_word(static_cast<double>(count)),
                        count_word(static_cast<double>(all.size())),
-                       count == 1 ? "penalties sits" : "penalties sit", bound, meaning);
+                       all.size() == 1 ? "penalty sits" : count == 1 ? "penalties sits" : "penalties sit",
+                       bound, meaning);
   };
   Json blocks = Json::array();
-  const std::string these = plural(unit);
+  const auto these = [&](std::ptrdiff_t count) {
+    if (unit.empty()) return fmt::format("the {} are", network ? "weights" : "coefficients");
+    return count == 1 ? fmt::format("this {} is", unit) : fmt::format("these {} are", plural(unit));
+  };
   if (const auto upper = at("upper"); upper > 0)
-    blocks.push_back(text_block(sentence(
-        upper, "upper", (upper == 1 ? "this " + unit + " is" : "these " + these + " are") + " not used.")));
+    blocks.push_back(text_block(sentence(upper, "upper", these(upper) + " not used.")));
   if (const auto lower = at("lower"); lower > 0)
+    // A wider box is no advice for a run that already has trouble in this one.
     blocks.push_back(text_block(sentence(
         lower, "lower",
-        (lower == 1 ? "this " + unit + " is" : "these " + these + " are") +
-            " hardly penalised, and a smaller lower bound (--bounds) may reduce the loss further.")));
+        these(lower) + " hardly penalised" +
+            (trustworthy(root) ? ", and a smaller lower bound (--bounds) may reduce the loss further."
+                               : "."))));
 
   const auto finite =
       std::count_if(all.begin(), all.end(), [](const Penalty& one) { return std::isfinite(one.log_lambda); });
@@ -184,13 +190,17 @@ void add_penalties(Json& sections, const Reading& root) {
          {"items", std::move(items)},
          {"caption", "The darker, the more freely a pixel is used. Pixels that never change are paper."}});
   }
-  if (drawn > 1) blocks.push_back(named_chart(all, drawn > most_named ? named_of_many : drawn, unit));
+  const char* const of_what = !network         ? "its coefficient is"
+                              : unit == "weight" ? "its weight is"
+                                                 : "its weights are";
+  if (drawn > 1) blocks.push_back(named_chart(all, drawn > most_named ? named_of_many : drawn,
+                                 unit.empty() ? "coefficient" : unit, of_what));
 
   Json rows = Json::array();
   for (std::size_t i = 0; i < std::min(all.size(), most_rows); ++i)
     rows.push_back({all[i].name, number_word(all[i].log_lambda), number_word(std::exp(all[i].log_lambda)),
                     all[i].at_bound});
-  std::string head = unit;
+  std::string head = unit.empty() ? "penalty" : unit;
   head[0] = static_cast<char>(head[0] - 'a' + 'A');
   std::string caption = cut_rows(rows, all.size(), "smallest");
   blocks.push_back(long_table_block("Every penalty", {head, "log λ", "λ", "At bound"}, std::move(rows),

@@ -182,6 +182,48 @@ TEST(TunePage, NamesGroupsAndClasses) {
   for (const Json& one : penalties["blocks"]) EXPECT_NE(one["type"], "chart");
 }
 
+TEST(TunePage, SpeaksOfANetworksWeights) {
+  Json result = tune_result();
+  result["model"]["name"] = "mlp";
+  result["model"]["penalty"] = "auto";
+  result["choice"] = {{"kind", "per-layer"}, {"gain", 0.04}, {"gain_error", 0.01}};
+  result["penalties"] = Json::parse(R"([{"name": "layer 1", "log_lambda": -10.0, "at_bound": "lower"},
+                                        {"name": "layer 2", "log_lambda": 0.0, "at_bound": null}])");
+  const Json page = tune_page(result), penalties = section(page, "penalties");
+  EXPECT_TRUE(contains(penalties, "1 of 2 penalties sits at the lower bound: this layer is hardly penalised"));
+  EXPECT_TRUE(contains(penalties, "The penalty of each layer"));
+  EXPECT_TRUE(contains(penalties, "the more freely its weights are used"));
+  EXPECT_EQ(block(page, "penalties", "table")["columns"][0], "Layer");
+  EXPECT_FALSE(contains(penalties, "eature")) << penalties;
+  EXPECT_TRUE(contains(section(page, "result"), "held-out rows: per-layer"));
+
+  result["choice"]["kind"] = "single";
+  result["penalties"] = Json::parse(R"([{"name": "all", "log_lambda": -10.0, "at_bound": "lower"}])");
+  const Json single = section(tune_page(result), "penalties");
+  EXPECT_TRUE(contains(single, "1 of 1 penalty sits at the lower bound: the weights are hardly penalised"));
+  EXPECT_FALSE(contains(single, "eature")) << single;
+}
+
+// The screen advises a narrower box for such a run.
+TEST(TunePage, AdvisesNoWiderBoxForARunThatIsNotTrustworthy) {
+  Json result = tune_result();
+  result["status"] = "stalled";
+  const Json stalled = tune_page(result);
+  EXPECT_TRUE(contains(section(stalled, "penalties"), "this feature is hardly penalised."));
+  EXPECT_FALSE(contains(stalled, "a smaller lower bound"));
+  EXPECT_TRUE(contains(section(stalled, "result"), "a narrower box (--bounds -7:7) is easier to certify."));
+  result["status"] = "converged";
+  result["certificate"]["verdict"] = "doubtful";
+  EXPECT_FALSE(contains(tune_page(result), "a smaller lower bound"));
+}
+
+TEST(TunePage, SaysOfOneGradientThatItWasTrusted) {
+  Json result = tune_result();
+  result["history"] = Json::array({result["history"].back()});
+  result["history"][0]["verdict"] = "trusted";
+  EXPECT_TRUE(contains(block(tune_page(result), "certificates", "text")["text"], "1 of 1 gradient was trusted."));
+}
+
 TEST(TunePage, ShowsCoefficientsByClass) {
   const Json page = tune_page(tune_result(6, 3));
   const Json chart = block(page, "coefficients", "chart"), table = block(page, "coefficients", "table");
