@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <fstream>
 #include <memory>
 
 #include <unistd.h>
@@ -53,8 +54,27 @@ int run_network(const PredictArguments& a) {
   return deliver(a, text, said.values.size(), said.notes);
 }
 
+/// A learner of bilevel meta says what it is at its beginning; what follows is no JSON.
+bool is_learner(const std::string& path) {
+  constexpr std::string_view beginning = "{\"format\":\"bilevel-learner\",";
+  std::string found(beginning.size(), '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(found.data(), static_cast<std::streamsize>(found.size()));
+  return found == beginning;
+}
+
+bilevel::models::SavedModel read_model(const std::string& path) {
+  try {
+    return bilevel::models::SavedModel::load(path);
+  } catch (const bilevel::InvalidInput&) {
+    if (!is_learner(path)) throw;
+    throw bilevel::InvalidInput(fmt::format(
+        "{}: it is a learner, which adapts to a task before it answers: use bilevel meta adapt", path));
+  }
+}
+
 int run_model(const PredictArguments& a) {
-  auto model = bilevel::models::SavedModel::load(a.model);
+  auto model = read_model(a.model);
   const bilevel::data::ReadOptions reading = a.reading.read_options();
   model.imputes = model.imputes || reading.missing == bilevel::data::Missing::mean;
   const bilevel::models::Predictions said = model.predict(model.read(a.data, reading));

@@ -163,7 +163,7 @@ std::string SavedModel::text() const {
 
 SavedModel SavedModel::load(const std::string& path) {
   return bilevel::read_own(bilevel::read_json_file(path), path,
-                           "a model is written by Tuned::save, or by bilevel tune --save FILE", decoded);
+                           "a model is written by bilevel tune --save FILE, in C++ by Tuned::save", decoded);
 }
 
 void SavedModel::save(const std::string& path) const {

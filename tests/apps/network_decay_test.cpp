@@ -86,4 +86,19 @@ TEST(NetworkDecay, ADamagedModelIsRefused) {
   }
 }
 
+TEST(NetworkDecay, PredictNamesWhatWritesAndReadsAFile) {
+  const std::string data = data_file("named.csv", 20, "number", 9);
+  const Result missing = run("predict /nowhere/model.json " + data);
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_NE(missing.err.find("the file cannot be read; a model is written by bilevel tune --save FILE"),
+            std::string::npos)
+      << missing.err;
+  const Result learner =
+      run("predict " + write("sines.learner", "{\"format\":\"bilevel-learner\",\"version\":1}\nbytes") + " " +
+          data);
+  EXPECT_EQ(learner.code, 2);
+  EXPECT_NE(learner.err.find("it is a learner"), std::string::npos) << learner.err;
+  EXPECT_NE(learner.err.find("bilevel meta adapt"), std::string::npos) << learner.err;
+}
+
 }  // namespace network_decay_test
