@@ -128,7 +128,7 @@ int run_command(int argc, char** argv, const std::vector<app::Command>& known) {
     std::ostringstream out, err;
     const int code = program.exit(error, out, err);
     app::say("{}", out.str());
-    app::say(stderr, "{}", err.str());
+    app::say(stderr, "{}{}", err.str().empty() ? "" : "bilevel: ", err.str());
     return code == 0 ? app::ok : app::bad_input;
   }
   for (const auto& [name, command] : commands)

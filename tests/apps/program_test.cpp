@@ -201,6 +201,7 @@ TEST(Program, BadInputSaysWhatToDo) {
       {"solve --problem quadratic --optimizer nlopt-bobyqa --iterations 5", "--budget"},
       {"solve --problem quadratic --optimizer nlopt-bobyqa --step 1", "searches find their own"},
       {"solve --problem quadratic --budget 5", "--iterations"},
+      {"solve --problem quadratic --step 0", "bilevel: --step"},
       {"solve --problem quadratic --optimizer nlopt-bobyqa --budget -5", "--budget"},
       {"solve --problem log-cosh --method unrolled --inner lbfgs", "cannot be differentiated"},
       {"solve --problem log-cosh --method forward-mode --inner newton", "heavy-ball"},

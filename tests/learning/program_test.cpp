@@ -157,7 +157,8 @@ TEST(MetaCommand, BadInputIsRefusedWithWhatToDo) {
   refused("sinusoids --estimator unrolled --inner barzilai-borwein", "has no derivative");
   refused("sinusoids --layers 4-x", "--layers 4-x must be sizes");
   refused("sinusoids --unit relu", "no second derivatives at its kinks");
-  refused("sinusoids --steps 0", "--steps");
+  refused("sinusoids --steps 0", "bilevel: --steps");
+  refused("sinusoids --shots 0", "bilevel: --shots");
   refused("sinusoids --device tpu9", "--device tpu9 must be");
   refused("sinusoids --json a.json --save a.json", "named for two outputs");
   refused("adapt " + write("no.learner", "x,y\n1,2\n") + " " + few, "it is no learner of bilevel");
