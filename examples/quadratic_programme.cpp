@@ -88,8 +88,10 @@ int main(int argc, char** argv) {
        {Vec(Vec::Zero(2)), Vec(Eigen::Vector2d(0.02, -0.03)), Vec(Eigen::Vector2d(0.2, 0.1))}) {
     const auto e = estimator->estimate(theta, {});
     const Vec truth = mine.rho * theta + mine.response(e.phi).transpose() * (e.phi - mine.wanted);
-    fmt::print("views {:g}, {:g}: {} of 12 constraints hold; gradient {}, that of the KKT system to 1e-8: {}\n",
-               theta[0], theta[1], mine.active(e.phi).rows(), name(e.certificate.verdict), (e.gradient - truth).norm() <= 1e-8);
+    fmt::print(
+        "views {:g}, {:g}: {} of 12 constraints hold; gradient {}, that of the KKT system to 1e-8: {}\n",
+        theta[0], theta[1], mine.active(e.phi).rows(), name(e.certificate.verdict),
+        (e.gradient - truth).norm() <= 1e-8);
   }
   // Between the views above there are some at which the fourth asset just reaches its limit.
   Vec below = Vec::Zero(2), above = Eigen::Vector2d(0.2, 0.1);

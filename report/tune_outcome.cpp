@@ -53,8 +53,7 @@ std::string what_was_tuned(const Reading& root) {
   std::string text = count == 1             ? fmt::format("The penalty of {}", subject)
                      : std::isfinite(count) ? fmt::format("{} of {}", counted(count, "penalty"), subject)
                                             : fmt::format("The penalties of {}", subject);
-  if (const std::string unit = unit_of(root); !unit.empty())
-    text += fmt::format(", one for each {},", unit);
+  if (const std::string unit = unit_of(root); !unit.empty()) text += fmt::format(", one for each {},", unit);
   if (kind == "adaptive" && std::isfinite(numbers))
     text += fmt::format(" by {},", counted(numbers, "number"));
   text += count == 1 ? " was tuned" : " were tuned";
@@ -117,8 +116,11 @@ std::optional<Json> differences(const Reading& root, const std::vector<Outcome>&
     low.push_back(100 * (value - 2 * error));
     high.push_back(100 * (value + 2 * error));
   };
+  // What was tried on held-out rows, be it chosen or not.
   if (const auto choice = root.find("choice"))
-    add(of_network(root) ? "held-out rows: per-layer" : "held-out rows: adaptive", -number_or_nan(*choice, "gain"), number_or_nan(*choice, "gain_error"));
+    add(of_network(root) && choice->text_or_empty("kind") != "adaptive" ? "held-out rows: per-layer"
+                                                                        : "held-out rows: adaptive",
+        -number_or_nan(*choice, "gain"), number_or_nan(*choice, "gain_error"));
   const Outcome *grid = find(all, "Best single λ"), *standard = find(all, "Default λ");
   const double single = grid ? grid->on_test("loss") : NAN;
   if (standard)

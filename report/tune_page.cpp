@@ -159,7 +159,9 @@ void add_penalties(Json& sections, const Reading& root) {
   const auto sentence = [&](std::ptrdiff_t count, const char* bound, const std::string& meaning) {
     return fmt::format("{} of {} {} at the {} bound: {}", count_word(static_cast<double>(count)),
                        count_word(static_cast<double>(all.size())),
-                       all.size() == 1 ? "penalty sits" : count == 1 ? "penalties sits" : "penalties sit",
+                       all.size() == 1 ? "penalty sits"
+                       : count == 1    ? "penalties sits"
+                                       : "penalties sit",
                        bound, meaning);
   };
   Json blocks = Json::array();
@@ -190,10 +192,11 @@ void add_penalties(Json& sections, const Reading& root) {
          {"items", std::move(items)},
          {"caption", "The darker, the more freely a pixel is used. Pixels that never change are paper."}});
   }
-  const char* const of_what = !network         ? "its coefficient is"
+  const char* const of_what = !network           ? "its coefficient is"
                               : unit == "weight" ? "its weight is"
                                                  : "its weights are";
-  if (drawn > 1) blocks.push_back(named_chart(all, drawn > most_named ? named_of_many : drawn,
+  if (drawn > 1)
+    blocks.push_back(named_chart(all, drawn > most_named ? named_of_many : drawn,
                                  unit.empty() ? "coefficient" : unit, of_what));
 
   Json rows = Json::array();

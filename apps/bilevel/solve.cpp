@@ -70,8 +70,9 @@ void print(const bilevel::Summary& s, const bilevel::Box& box, const std::option
     say("at a bound        {} at the lower, {} at the upper of {}\n", at_bound(box.lower),
         at_bound(box.upper), s.theta.size());
   if (best) say("known optimum     at distance {:.3g}\n", (s.theta - *best).norm());
-  say("cost              {} iterations, {} evaluations, {:.0f} gradient equivalents, {:.3g} s\n",
-      s.iterations, s.evaluations, s.cost.gradient_equivalents(), s.seconds);
+  say("cost              {} iteration{}, {} evaluation{}, {:.0f} gradient equivalents, {:.3g} s\n",
+      s.iterations, s.iterations == 1 ? "" : "s", s.evaluations, s.evaluations == 1 ? "" : "s",
+      s.cost.gradient_equivalents(), s.seconds);
 }
 
 /// What the command line comes to for one problem.

@@ -108,6 +108,10 @@ TaskData tasks_of(const MetaArguments& a) {
   return sinusoids(o);
 }
 
+std::string counted(long count, const char* noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 void print_head(const TaskData& data, const MetaOptions& o) {
   const TaskForm& form = data.training->form();
   const Learner learner(o.learner, form);
@@ -116,12 +120,14 @@ void print_head(const TaskData& data, const MetaOptions& o) {
         data.training_classes, data.test_classes, form.outputs, form.support / form.outputs, form.query);
   else
     say("{}: {} rows to adapt to, {} to be judged by\n", data.source, form.support, form.query);
-  const std::string inner = o.adaptation.inner_steps > 0
-                                ? fmt::format("{} steps of {}", o.adaptation.inner_steps, o.adaptation.inner)
-                                : fmt::format("{} to {:g}", o.adaptation.inner, o.adaptation.inner_tolerance);
+  const std::string inner =
+      o.adaptation.inner_steps > 0
+          ? fmt::format("{} of {}", counted(o.adaptation.inner_steps, "step"), o.adaptation.inner)
+          : fmt::format("{} to {:g}", o.adaptation.inner, o.adaptation.inner_tolerance);
   say("{}: {} numbers shared, {} adapted by a task\n", name(o.learner.kind), learner.shared_parameters(),
       learner.adapted_parameters());
-  say("{} steps of {} tasks: {}, {}; on {}\n\n", o.steps, o.tasks, o.estimator, inner, o.device.str());
+  say("{} of {}: {}, {}; on {}\n\n", counted(o.steps, "step"), counted(o.tasks, "task"), o.estimator, inner,
+      o.device.str());
   say("   step  training loss  {:>16}  inner residual  outer gradient     time\n",
       form.classes ? "test accuracy" : "test error");
   std::fflush(stdout);
@@ -159,27 +165,25 @@ void print_end(const MetaLearned& r, bool classes) {
                          : Colour::yellow);
   const auto adapted = [&] {
     if (!std::isnan(r.test.value))
-      return fmt::format("{} on {} tasks", measure(r.test, classes), r.test.tasks);
-    return fmt::format("none: adapting to {} tasks does not end in numbers", r.test.tasks);
+      return fmt::format("{} on {}", measure(r.test, classes), counted(r.test.tasks, "task"));
+    return fmt::format("none: adapting to {} does not end in numbers", counted(r.test.tasks, "task"));
   };
   print_entry(classes ? "test accuracy" : "test error",
               fmt::format("{} ({} without adapting)", adapted(), measure(r.test_before, classes)));
   if (r.probe) {
-    print_entry(
-        "gradient",
-        std::isnan(r.probe->cosine)
-            ? fmt::format("not known beside a tight reference on {} tasks: one of the two is not finite",
-                          r.probe->tasks)
-            : fmt::format("cosine {:.5f} to a tight reference on {} tasks, relative error {:.2g}",
-                          r.probe->cosine, r.probe->tasks, r.probe->relative_error));
+    print_entry("gradient",
+                std::isnan(r.probe->cosine)
+                    ? fmt::format("not known beside a tight reference on {}: one of the two is not finite",
+                                  counted(r.probe->tasks, "task"))
+                    : fmt::format("cosine {:.5f} to a tight reference on {}, relative error {:.2g}",
+                                  r.probe->cosine, counted(r.probe->tasks, "task"), r.probe->relative_error));
     print_certificate(r.probe->certificate);
   }
   if (r.certified.count() > 0)
-    print_entry(
-        "certified",
-        fmt::format("while it learned {} gradients: {} trusted, {} doubtful, {} untrusted; in {:.1f} s",
-                    r.certified.count(), r.certified.trusted, r.certified.doubtful, r.certified.untrusted,
-                    r.certified.seconds));
+    print_entry("certified",
+                fmt::format("while it learned {}: {} trusted, {} doubtful, {} untrusted; in {:.1f} s",
+                            counted(r.certified.count(), "gradient"), r.certified.trusted,
+                            r.certified.doubtful, r.certified.untrusted, r.certified.seconds));
   print_entry("time", fmt::format("{:.1f} s in all{}", r.seconds,
                                   std::isnan(r.seconds_per_step)
                                       ? std::string()

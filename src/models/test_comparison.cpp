@@ -35,9 +35,9 @@ void compare_on_test(const TuneOptions& options, const Prepared& prepared, Tuned
   if (!tuned || !grid) {
     if (thetas * 10 > judges && !result.choice.precision)
       result.warnings.push_back(fmt::format(
-          "{} penalties are judged by {} rows and there is no test: the validation loss may flatter; "
+          "{} judged by {} rows and there is no test: the validation loss may flatter; "
           "keep rows for a test (TuneOptions.test = 0.2), or {}",
-          thetas, judges, remedy));
+          thetas == 1 ? "1 penalty is" : fmt::format("{} penalties are", thetas), judges, remedy));
     return;
   }
   if (tuned->r2 && *tuned->r2 < 0)
@@ -58,11 +58,11 @@ void compare_on_test(const TuneOptions& options, const Prepared& prepared, Tuned
   const double noise = std::max(tuned->standard_error, grid->standard_error);
   // The error of a mean over a handful of rows is itself a guess.
   if (fall > 0 && above > 2 * error && tuned->rows >= 10)
-    result.warnings.push_back(
-        fmt::format("{} penalties overfit the {} rows they were judged by: the validation loss fell from "
-                    "{:.6g} to {:.6g}, but the test loss rose from {:.6g} to {:.6g}; {}",
-                    thetas, judges, result.grid.validation_loss, result.chosen.validation_loss, grid->loss,
-                    tuned->loss, remedy));
+    result.warnings.push_back(fmt::format(
+        "{} the {} rows that judge: the validation loss fell from "
+        "{:.6g} to {:.6g}, but the test loss rose from {:.6g} to {:.6g}; {}",
+        thetas == 1 ? "1 penalty overfits" : fmt::format("{} penalties overfit", thetas), judges,
+        result.grid.validation_loss, result.chosen.validation_loss, grid->loss, tuned->loss, remedy));
   else if (fall > 0 && above > 0.5 * error && result.choice.kind != "single")  // which is one λ already
     result.warnings.push_back(
         fmt::format("the test does not confirm the choice: its loss rose from {:.6g} to {:.6g}, though {} "
@@ -77,8 +77,9 @@ void compare_on_test(const TuneOptions& options, const Prepared& prepared, Tuned
   else if (tuned->loss - result.chosen.validation_loss > 2 * noise + std::max(0.0, fall))
     result.warnings.push_back(fmt::format(
         "the test loss {:.6g} is above the validation loss {:.6g} by more than two standard errors "
-        "({:.2g}): the {} rows that judge are few for {} penalties, or the test rows differ; {}",
-        tuned->loss, result.chosen.validation_loss, noise, judges, thetas, remedy));
+        "({:.2g}): the {} rows that judge are few for {}, or the test rows differ; {}",
+        tuned->loss, result.chosen.validation_loss, noise, judges,
+        thetas == 1 ? "1 penalty" : fmt::format("{} penalties", thetas), remedy));
 }
 
 }  // namespace bilevel::models

@@ -299,8 +299,9 @@ void Run::finish(const Family& family) {
   folds_.obey(&stop);
   if (result_.summary.status == Status::time_limit)
     result_.summary.message =
-        fmt::format("the {:g} s asked for are over, {:.1f} of them for the single λ, after {} iterations{}",
+        fmt::format("the {:g} s asked for are over, {:.1f} of them for the single λ, after {} iteration{}{}",
                     options_.seconds, result_.grid_seconds, result_.summary.iterations,
+                    result_.summary.iterations == 1 ? "" : "s",
                     std::isfinite(result_.summary.gradient_norm)
                         ? fmt::format("; projected gradient norm {:.3g}", result_.summary.gradient_norm)
                         : std::string());

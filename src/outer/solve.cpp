@@ -6,6 +6,14 @@
 #include <bilevel/files/kept_run.hpp>
 
 namespace bilevel {
+namespace {
+
+/// "1 iteration", "2 iterations".
+std::string steps(long count) {
+  return fmt::format("{} iteration{}", count, count == 1 ? "" : "s");
+}
+
+}  // namespace
 
 Violations ToleranceSchedule::validate() const {
   Violations v("tolerances");
@@ -107,8 +115,8 @@ void OuterRun::abandon(Status status) {
   // repeats it from the same state.
   now_.inner_tolerance = begun_inner_;
   now_.adjoint_tolerance = begun_adjoint_;
-  stop(status, now_.accepted ? fmt::format("{}; projected gradient norm {:.3g} after {} iterations",
-                                           sentence(status), now_.accepted->gradient_norm, now_.iterations)
+  stop(status, now_.accepted ? fmt::format("{}; projected gradient norm {:.3g} after {}", sentence(status),
+                                           now_.accepted->gradient_norm, steps(now_.iterations))
                              : fmt::format("{}; no point was evaluated to its end", sentence(status)));
 }
 
@@ -122,18 +130,17 @@ bool OuterRun::begin_evaluation() {
     if (!problem.empty() && now_.evaluations == 0) throw InvalidInput(problem);
   }
   if (now_.seconds > options_.max_seconds)
-    return stop(Status::time_limit,
-                fmt::format("{:.1f} s are over after {} iterations; projected gradient norm {:.3g}",
-                            options_.max_seconds, now_.iterations,
-                            now_.accepted ? now_.accepted->gradient_norm : unknown));
+    return stop(Status::time_limit, fmt::format("{:.1f} s are over after {}; projected gradient norm {:.3g}",
+                                                options_.max_seconds, steps(now_.iterations),
+                                                now_.accepted ? now_.accepted->gradient_norm : unknown));
   if (const auto why = stop_wanted(options_.stop)) {
     abandon(*why);
     return false;
   }
   if (now_.accepted && now_.iterations >= options_.max_iterations)
     return stop(Status::iteration_limit,
-                fmt::format("projected gradient norm {:.3g} after {} iterations, the limit; asked for {:.3g}",
-                            now_.accepted->gradient_norm, now_.iterations, tolerance()));
+                fmt::format("projected gradient norm {:.3g} after {}, the limit; asked for {:.3g}",
+                            now_.accepted->gradient_norm, steps(now_.iterations), tolerance()));
   return true;
 }
 
@@ -273,7 +280,7 @@ bool OuterRun::end_evaluation(AcceptedPoint point, Status status, const std::str
                 message);
   const double length = now_.accepted->gradient_norm;
   const std::string where =
-      fmt::format("projected gradient norm {:.3g} after {} iterations", length, now_.iterations);
+      fmt::format("projected gradient norm {:.3g} after {}", length, steps(now_.iterations));
   const Certificate& c = now_.accepted->certificate;
   const bool small = length <= tolerance();
   if (small && c.verdict == Verdict::trusted)
@@ -287,12 +294,12 @@ bool OuterRun::end_evaluation(AcceptedPoint point, Status status, const std::str
     return stop(
         Status::converged,
         fmt::format(
-            "stationary within {:.0e} of θ, where the outer loss has a kink or bends sharply, after {} "
-            "iterations: {} gradients there combine to norm {:.3g} (asked for {:.3g}; that at θ has "
+            "stationary within {:.0e} of θ, where the outer loss has a kink or bends sharply, after {}: "
+            "{} gradients there combine to norm {:.3g} (asked for {:.3g}; that at θ has "
             "{:.3g}); "
             "{} error bound {:.3g}",
-            least.radius, now_.iterations, least.gradients, least.norm, tolerance(), length, name(c.kind),
-            c.bound));
+            least.radius, steps(now_.iterations), least.gradients, least.norm, tolerance(), length,
+            name(c.kind), c.bound));
   }
   if (finding_ == KinkSearch::Finding::nothing) {
     const std::string around = fmt::format(

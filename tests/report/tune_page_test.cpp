@@ -101,7 +101,8 @@ TEST(TunePage, SaysAndDrawsWhatTheDataAnswered) {
                       {"gain_error", 0.01},
                       {"answers", {"Do features want different penalties? p 0.03: yes"}}};
   const Json page = tune_page(result);
-  EXPECT_TRUE(contains(page["lead"], "22 penalties of a logistic regression, one for each feature, by 2 numbers,"))
+  EXPECT_TRUE(
+      contains(page["lead"], "22 penalties of a logistic regression, one for each feature, by 2 numbers,"))
       << page["lead"];
   const Json blocks = section(page, "result")["blocks"];
   EXPECT_TRUE(contains(blocks, "Do features want different penalties? p 0.03: yes."));
@@ -190,7 +191,8 @@ TEST(TunePage, SpeaksOfANetworksWeights) {
   result["penalties"] = Json::parse(R"([{"name": "layer 1", "log_lambda": -10.0, "at_bound": "lower"},
                                         {"name": "layer 2", "log_lambda": 0.0, "at_bound": null}])");
   const Json page = tune_page(result), penalties = section(page, "penalties");
-  EXPECT_TRUE(contains(penalties, "1 of 2 penalties sits at the lower bound: this layer is hardly penalised"));
+  EXPECT_TRUE(
+      contains(penalties, "1 of 2 penalties sits at the lower bound: this layer is hardly penalised"));
   EXPECT_TRUE(contains(penalties, "The penalty of each layer"));
   EXPECT_TRUE(contains(penalties, "the more freely its weights are used"));
   EXPECT_EQ(block(page, "penalties", "table")["columns"][0], "Layer");
@@ -221,7 +223,8 @@ TEST(TunePage, SaysOfOneGradientThatItWasTrusted) {
   Json result = tune_result();
   result["history"] = Json::array({result["history"].back()});
   result["history"][0]["verdict"] = "trusted";
-  EXPECT_TRUE(contains(block(tune_page(result), "certificates", "text")["text"], "1 of 1 gradient was trusted."));
+  EXPECT_TRUE(
+      contains(block(tune_page(result), "certificates", "text")["text"], "1 of 1 gradient was trusted."));
 }
 
 TEST(TunePage, ShowsCoefficientsByClass) {
