@@ -283,7 +283,8 @@ MetaLearned LearningRun::run() {
     }
     if (going && now - saved_ > std::max(least_between, most_share * writing_)) save();
   }
-  if (result_.status == Status::converged) result_.message = fmt::format("all {} steps are done", o_.steps);
+  if (result_.status == Status::converged)
+    result_.message = o_.steps == 1 ? "the one step is done" : fmt::format("all {} steps are done", o_.steps);
   if (unfinished(result_.status)) save();
   if (c_.progress) c_.progress("looking at the result");
   conclude();
