@@ -17,6 +17,7 @@ last tenth of them, each before its step on tasks that nobody has seen.
 """
 import argparse
 import json
+import resource
 import math
 import os
 import time
@@ -274,7 +275,9 @@ def main():
                 seconds.append(time.perf_counter() - begin)
         peak = torch.cuda.max_memory_allocated() if said.device == "cuda" and name != "jax" else None
         row = {"way": name, "tasks": said.tasks, "seconds": sorted(seconds)[len(seconds) // 2],
-               "first_values": values[:3], "value_at_repeats": values[said.repeats + 1], "device_bytes": peak}
+               "first_values": values[:3], "value_at_repeats": values[said.repeats + 1], "device_bytes": peak,
+               # Of all that this process has done: ask for one way to know its own.
+               "process_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
         if name in QUICK and said.learn > len(values):
             for i in range(len(values), said.learn):
                 values.append(step(place(batch(said.tasks, said.shots, i))))
