@@ -17,9 +17,9 @@ last tenth of them, each before its step on tasks that nobody has seen.
 """
 import argparse
 import json
-import resource
 import math
 import os
+import resource
 import time
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
